@@ -13,6 +13,7 @@ from common.clock import Clock, SystemClock
 from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
+from manager.access.audited import audited
 from manager.access.guard import access_guard
 from manager.api import legacy, routes
 from manager.api.openapi import take_none_where_there_are_none
@@ -53,6 +54,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             errors_as_json,
             tell_address(config.proxies),
             going_at_once(config.connections_per_address),
+            audited(lambda request: request.app[PARTS].audit, lambda request: request.app[PARTS].clock.wall_ms()),
             guard(hosts),
             time_limit(read_s + write_s),
             access_guard(lambda request: request.app[PARTS].access),
@@ -76,6 +78,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             await check_access(etcd, config.key_prefix)
             app[PARTS] = make_parts(config, etcd, runlog, webroot, clock or SystemClock(), pace or Pace())
             yield
+            await app[PARTS].audit.close()
 
     app.cleanup_ctx.append(servers)
     return app
@@ -96,6 +99,9 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
         "events": parts.events.run,
         "housekeeping": parts.housekeeping.run,
         "versions": parts.versions.run,
+        "audit": parts.audit.write,
+        "audit delivery": parts.audit.deliver,
+        "audit head": parts.audit.tell_head,
         "presence": parts.presence.run,
         "health": parts.health.run,
         "clock": parts.clock_guard.watch.run,

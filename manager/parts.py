@@ -17,6 +17,7 @@ from common.etcd import EtcdClient
 from common.json_text import dumps
 from common.protocol.keys import Keys
 from common.runlog import RunLog
+from manager.access.audit import Audit
 from manager.access.directory import Directory
 from manager.access.guard import CALLER, Access
 from manager.access.idle import Idle
@@ -48,6 +49,7 @@ class Parts:
     """The manager's parts, made once the application starts."""
 
     access: Access
+    audit: Audit
     directory: Directory
     idle: Idle
     etcd: EtcdClient

@@ -19,6 +19,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.member import Member
 from common.protocol.placement import Past
 from common.runlog import JobResults, RunLog
+from manager.access.audit import Audit
 from manager.access.directory import Directory
 from manager.access.guard import Access, Way
 from manager.access.idle import Idle
@@ -67,6 +68,7 @@ def make_parts(
     patience_s = write_s * _PATIENCE_SHARE
     # Random: nothing is kept under this name, and two managers must never have the same.
     name = f"manager.{socket.gethostname()}.{secrets.token_hex(4)}"
+    audit = Audit(config.audit_dir, etcd, AccessKeys(config.key_prefix), runlog, manager=name, clock=clock)
     housekeeping = Housekeeping(etcd, runlog)
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
@@ -80,6 +82,7 @@ def make_parts(
         guard=guard,
         look_at_jobs=lambda members, away: _look_at_jobs(watching, members, away, clock),
         blocked=lambda: watching.blocked.until,
+        audit=lambda away: audit.problems(log_store_is_away=away),
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
@@ -115,6 +118,7 @@ def make_parts(
         access=Access(config.auth, _ways(config, directory, idle), directory.rights_of, directory.ready),
         directory=directory,
         idle=idle,
+        audit=audit,
         etcd=etcd,
         keys=keys,
         runlog=runlog,

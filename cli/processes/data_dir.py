@@ -35,6 +35,7 @@ class DataDir:
         self.etcd = self.path / "etcd"
         self.etcd_password = self.path / "etcd-password"
         self.log_store = self.path / "log-store"
+        self.audit = self.path / "audit"
         self.log_store_pid = self.path / "log-store.pid"
 
     def worker(self, number: int) -> Path:

@@ -109,6 +109,8 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
         )
     manager, worker = _configured(options, environ)
     _take_api_port(manager, ports)
+    if "auditDir" not in manager.origins:
+        manager = replace(manager, audit_dir=data.audit)
 
     said: list[str] = []
     etcd, etcd_ports = _plan_etcd(manager, data, ports, said, options.fetched_etcd(environ))

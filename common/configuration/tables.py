@@ -67,6 +67,11 @@ def default_data_dir() -> Path:
     return Path(os.path.expanduser("~/.local/share/etcron/worker"))
 
 
+def default_audit_dir() -> Path:
+    """``~/.local/share/etcron/manager/audit``."""
+    return Path(os.path.expanduser("~/.local/share/etcron/manager/audit"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedConfig:
     """What managers and workers have in common."""
@@ -186,6 +191,10 @@ class ManagerConfig(SharedConfig):
     auth: AuthMode = setting(
         Key(name="auth", kind=Words(AuthMode), help="whether callers have to be known: off, warn (log only), required"),
         AuthMode.OFF,
+    )
+    audit_dir: Path = setting(
+        Key(name="auditDir", kind=Directory(), help="the audit of this manager, until the log store has it"),
+        default_factory=default_audit_dir,
     )
     allowed_hosts: tuple[str, ...] = setting(
         Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()

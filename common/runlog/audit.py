@@ -24,7 +24,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError
 
 from common.access.audit_chain import MAX_SEQ, Entry, Outcome
-from common.errors import InvalidInputError, Problem
+from common.errors import InvalidInputError, Problem, UnavailableError
 from common.runlog.client import NO_FAULTS, Document, by_ids, faults_of
 
 _log = logging.getLogger(__name__)
@@ -97,10 +97,11 @@ class AuditEntries:
             await self._collection.insert_many(documents, ordered=False)
         except BulkWriteError as error:
             faults = faults_of(error.details, len(documents))
+        for place, why in faults.refused.items():
+            raise UnavailableError(f"the log store refuses entry {entries[place].seq} of the audit: {why}")
         there = {entry_id(entries[place]): entries[place] for place in faults.duplicates}
         stored = {one["_id"]: one for one in await by_ids(self._collection, list(there), projection={"text": 1})}
-        taken = [entry.seq for one, entry in there.items() if stored.get(one, {}).get("text") != entry.text]
-        return sorted([*taken, *(entries[place].seq for place in faults.refused)])
+        return sorted(entry.seq for one, entry in there.items() if stored.get(one, {}).get("text") != entry.text)
 
     async def page(self, wanted: AuditFilter, cursor: str | None, limit: int) -> AuditPage:
         """The newest entries below the cursor. InvalidInputError where it is none of this list."""

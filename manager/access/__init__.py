@@ -8,4 +8,9 @@ proxy.py        a user whom a trusted proxy names, and the proof that it is the 
 oidc/           login through an OpenID Connect provider
 idle.py         what keeps a session that is used alive
 guard.py        the middleware that finds out who calls, and turns away who may not
+
+audited.py      the middleware that notes each call for the audit, and what handlers say of theirs
+audit.py        the audit of this manager: from memory onto the disk, into the log store; its head into etcd
+audit_files.py undone.py
+                its chain on the disk; calls that came to nothing, counted by the minute
 """

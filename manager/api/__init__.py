@@ -1,7 +1,7 @@
 """The calls of the API, a file for each resource: it reads a request, calls a use case, and spells the answer.
 
 routes.py                       adds the calls of all these but the legacy ones; the probes, a schedule's preview
-jobs.py bulk.py run_now.py versions.py runs.py workers.py statistics.py events.py system.py
+jobs.py bulk.py run_now.py versions.py runs.py workers.py statistics.py events.py system.py audit.py
                                 ``/api/v1``
 metrics.py legacy.py            ``/metrics``; the six calls of the legacy API
 openapi.py operations.py schemas.py

@@ -9,10 +9,12 @@ from typing import Annotated, Any, Final
 
 from aiohttp import web
 
+from common.access.audit_chain import Outcome
 from common.access.rights import Role
 from common.errors import EtcronError
 from common.jobs.kinds import Choice, Kind, Schema, Several, says
 from common.jobs.reading import shown, wrong
+from manager.access.audited import outcome_of, say_part
 from manager.access.needs import needs
 from manager.api.jobs import kill_message
 from manager.http.bodies import Body, ReasonField
@@ -78,8 +80,10 @@ async def act_on_jobs(request: web.Request) -> web.Response:
             try:
                 message, revision = await _act(parts, wish.action, name, by=caller(request), reason=wish.reason)
             except EtcronError as error:
+                say_part(request, f"job.{wish.action}", f"job {name}", outcome_of(error), why=str(error)[:300])
                 return {"name": name, "ok": False, "message": str(error)}
         newest = max(newest, revision)
+        say_part(request, f"job.{wish.action}", f"job {name}", Outcome.DONE, reason=wish.reason, message=message)
         return {"name": name, "ok": True, "message": message}
 
     results = await asyncio.gather(*map(one, dict.fromkeys(wish.names)))

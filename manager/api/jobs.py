@@ -22,6 +22,7 @@ from common.jobs.reader import check_name, parse_job, parse_timing
 from common.jobs.reading import check, unknown, wrong
 from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import SavedJob
+from manager.access.audited import say, say_change
 from manager.access.needs import needs
 from manager.api.schemas import array, text
 from manager.console.pages import language_of
@@ -193,6 +194,7 @@ async def patch_job(request: web.Request) -> web.Response:
 
 async def _saved(request: web.Request, name: str, saved: Saved) -> web.Response:
     before = saved.before.saved
+    say_change(request, before.spec if before else None, saved.spec, revision=saved.revision)
     return answer(
         {
             "job": await row_at(request, name, saved.revision),
@@ -215,6 +217,7 @@ async def delete_job(request: web.Request) -> web.Response:
         return await stale(request, error)
     await parts.watching.has_seen(name, done.revision)
     before = done.before.saved
+    say_change(request, before.spec if before else None, None, deleted=done.changed)
     return answer(
         {
             "before": shown_before(request, before),
@@ -229,11 +232,13 @@ async def pause_job(request: web.Request) -> web.Response:
     """The job fires no more; what runs goes on."""
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
+    say(request, reason=reason)
     return await _changed(request, name, await parts.service.pause(name, by=caller(request), reason=reason))
 
 
 async def _changed(request: web.Request, name: str, done: Changed) -> web.Response:
     row = await row_at(request, name, done.revision)
+    say(request, changed=done.changed)
     return answer({"job": row, "changed": done.changed, "warnings": list(done.warnings)})
 
 
@@ -241,7 +246,7 @@ async def _changed(request: web.Request, name: str, done: Changed) -> web.Respon
 async def resume_job(request: web.Request) -> web.Response:
     """The job fires again, from now on."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    await REASON.read(request, parts.read_timeout_s)
+    say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
     return await _changed(request, name, await parts.service.resume(name, by=caller(request)))
 
 
@@ -250,6 +255,7 @@ async def unblock_job(request: web.Request) -> web.Response:
     """A mark that a wrong clock has put ahead goes back to now; 409 where none lies there."""
     parts, name = request.app[PARTS], request.match_info["name"]
     said = await REASON_AND_FORCE.read(request, parts.read_timeout_s)
+    say(request, reason=said.reason, force=said.force)
     done = await parts.unblocking.unblock(name, by=caller(request), reason=said.reason, force=said.force)
     return await _changed(request, name, done)
 
@@ -260,6 +266,7 @@ async def kill_job(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
     killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request), reason=reason)]
+    say(request, reason=reason, killed=killed[:20], count=len(killed))
     return answer({"killed": killed, "message": kill_message(name, killed)})
 
 

@@ -32,6 +32,15 @@ _WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "d
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditState:
+    """Of this manager's audit, in entries."""
+
+    waiting: int
+    not_on_disk: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What one look at everything came to; None: not known."""
 
@@ -47,12 +56,14 @@ class Measured:
     """The fires planned since midnight, UTC, that have a record."""
     workers: Sequence[SeenWorker] | None
     clocks: Clocks | None
+    audit: AuditState
 
 
 def families(seen: Measured) -> Iterator[Metric]:
     """Every metric family that something is known of."""
     yield InfoMetricFamily("etcron_build", "What this manager is.", {"version": VERSION})
     yield from _servers(seen.report)
+    yield from _audit(seen.audit)
     yield from _jobs(seen)
     if seen.workers is not None:
         yield from _workers(seen.workers, seen.clocks, seen.report.clocks["maxClockSkewMs"])
@@ -74,6 +85,12 @@ def _servers(report: Report) -> Iterator[Metric]:
             alarms.add_metric([member["endpoint"]], len(member["alarms"]))
     yield size
     yield alarms
+
+
+def _audit(audit: AuditState) -> Iterator[Metric]:
+    yield _gauge("etcron_audit_waiting", "This manager's audit entries that the log store lacks.", audit.waiting)
+    yield _gauge("etcron_audit_not_on_disk", "Of these, those in memory alone.", audit.not_on_disk)
+    yield _gauge("etcron_audit_lost", "Audit entries that found no room, since this manager started.", audit.lost)
 
 
 def _jobs(seen: Measured) -> Iterator[Metric]:
@@ -211,6 +228,7 @@ async def _measured(parts: Parts) -> Measured:
         today=today,
         workers=workers,
         clocks=clocks,
+        audit=AuditState(waiting=parts.audit.waiting, not_on_disk=parts.audit.not_on_disk, lost=parts.audit.lost),
     )
 
 

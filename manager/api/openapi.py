@@ -23,7 +23,8 @@ __all__ = ["document"]
 
 _REFUSALS = {
     400: "The request is not valid: each field that was wrong is named, with its remedy.",
-    403: "A foreign Host or Origin.",
+    401: "Nobody knows who calls: a login, or another one, is needed.",
+    403: "A foreign Host or Origin; or the caller may not do this.",
     404: "There is none.",
     408: "The body did not arrive in time.",
     409: "It conflicts with what others do.",
@@ -33,7 +34,7 @@ _REFUSALS = {
     422: "This Idempotency-Key came with another request before.",
     503: "etcd or the log store did not answer, or it changed each time before the edit: then nothing was done.",
 }
-_ANY = (400, 403, 503)
+_ANY = (400, 401, 403, 503)
 _WITH_BODY = (408, 413, 415)
 _DESCRIPTION = """
 JSON in and out; times are milliseconds since the epoch. Errors are RFC 9457 problem documents with a stable `code`.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from manager.api import bulk, jobs, run_now, runs, statistics, versions
+from manager.api import audit, bulk, jobs, run_now, runs, statistics, versions
 from manager.api import schemas as given
 from manager.api.schemas import MS, TEXT, TRUTH, Schema, array, maybe, page, record, ref
 from manager.http.bodies import NEEDED_REASON, REASON, REASON_AND_FORCE
@@ -190,6 +190,16 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="post", path="/api/v1/schedule/preview", tag="schedule", takes=jobs.preview_schema(),
         summary="The next fires of a trigger that need not be saved, in words and with warnings.",
         answers={200: record({"words": TEXT, "fires": array(ref("Fire")), "warnings": array(TEXT), "tzdata": TEXT})},
+    ),
+    Operation(
+        method="get", path="/api/v1/audit", tag="audit", summary="Who did what, newest first.",
+        parameters=audit.AuditQuery.parameters(),
+        answers={200: page(ref("AuditEntry"), waiting=given.COUNT, warnings=array(TEXT))},
+    ),
+    Operation(
+        method="get", path="/api/v1/audit/verify", tag="audit", parameters=audit.VerifyQuery.parameters(),
+        summary="Whether the audit holds together: the chains that end in the next 2,000 entries, each with its break.",
+        answers={200: page(ref("AuditChain"), whole=TRUTH)},
     ),
     Operation(
         method="get", path="/api/v1/system", tag="system", summary="This manager, and what it sees.",

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from common.access.rights import Role
 from manager.access.needs import anonymous, needs
-from manager.api import bulk, events, jobs, metrics, run_now, runs, statistics, system, versions, workers
+from manager.api import audit, bulk, events, jobs, metrics, run_now, runs, statistics, system, versions, workers
 from manager.api import openapi as openapi
 from manager.api.jobs import read_preview
 from manager.console.pages import language_of
@@ -22,7 +22,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/readyz", readyz)
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     for calls in (
-        bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
+        audit, bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
         openapi, metrics,
     ):  # fmt: skip
         calls.add_routes(app)

@@ -11,12 +11,14 @@ from aiohttp import web
 from pydantic import ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
+from common.access.audit_diff import brief
 from common.access.rights import Role
 from common.errors import Problem
 from common.instants import first_ms
 from common.jobs.job import ENV
 from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Pattern, Schema, Several, says
 from common.jobs.reading import shown, text, wrong
+from manager.access.audited import say
 from manager.access.needs import needs
 from manager.http.bodies import Body, ReasonField
 from manager.http.guards import ADDRESS
@@ -107,9 +109,12 @@ async def run_job(request: web.Request) -> web.Response:
         args=wish.args, env=wish.env or {}, at_ms=wish.at, dedupe_key=wish.dedupe_key,
         dedupe_s=wish.dedupe_s or DEFAULT_DEDUPE_S, reason=wish.reason,
     )  # fmt: skip
+    env = sorted(wish.env)[:50] if wish.env else None
+    say(request, args=brief(list(wish.args)) if wish.args else None, env=env, atMs=wish.at, reason=wish.reason)
     idempotency = request.get(IDEMPOTENCY)
     asked = await parts.run_now.ask(
         request.match_info["name"], wanted, by=caller(request), address=request[ADDRESS], idempotency=idempotency
     )
+    say(request, runId=asked.answer.get("runId"))
     headers = dict(asked.headers) | ({REPLAYED: "true"} if asked.is_replayed else {})
     return answer(asked.answer, status=asked.status, headers=headers)

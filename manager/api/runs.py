@@ -14,6 +14,7 @@ from common.jobs.reading import all_wrong
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from common.runlog import RunFilter
+from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.schemas import array, text
 from manager.http.bodies import NEEDED_REASON, REASON
@@ -118,6 +119,7 @@ async def kill_run(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
+    say(request, reason=reason)
     if (ending := await parts.ending.of(run)) is not None:
         raise ConflictError(f"{run} has ended, but {ending}: give it up to free its lock, whatever these do")
     asked = await parts.kills.of_run(run, by=caller(request), reason=reason)
@@ -132,6 +134,7 @@ async def give_up_run(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
     reason = (await NEEDED_REASON.read(request, parts.read_timeout_s)).reason
+    say(request, reason=reason)
     asked = await parts.give_ups.of_run(run, by=caller(request), reason=reason)
     if asked is not KillOutcome.ASKED:
         return await _had_ended(parts, run, asked)

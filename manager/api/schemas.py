@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from common.access.audit_chain import Outcome
 from common.jobs.schema import job_schema
 from common.protocol.request import Origin
 from common.protocol.roster import Left
@@ -137,6 +138,15 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "waitsForKind": {"type": "string", "enum": [str(one) for one in WaitKind]},
         },
     ),
+    "AuditEntry": record({
+        "chain": TEXT, "seq": COUNT, "ms": MS, "who": TEXT, "via": TEXT, "address": TEXT, "action": TEXT,
+        "object": TEXT, "outcome": {"type": "string", "enum": [str(one) for one in Outcome]},
+        "details": {"type": "object"}, "hash": TEXT,
+    }),
+    "AuditChain": record({
+        "chain": TEXT, "entries": COUNT, "problem": maybe(TEXT), "waiting": COUNT,
+        "head": {"anyOf": [record({"seq": COUNT, "hash": TEXT, "ms": MS}), {"type": "null"}]},
+    }),
     "JobFire": record(
         {"planTime": MS, "verdict": TEXT, "runId": maybe(TEXT), "reason": maybe(TEXT)},
         {"rangeEndTime": maybe(MS), "count": maybe(COUNT), "startTime": maybe(MS), "endTime": maybe(MS),

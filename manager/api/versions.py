@@ -16,6 +16,7 @@ from common.jobs.reader import check_name, parse_job
 from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob, changed_fields
 from common.protocol.txn import KeyValue
+from manager.access.audited import say, say_change
 from manager.access.needs import needs
 from manager.api.jobs import row_at, stale
 from manager.api.schemas import whole
@@ -96,7 +97,7 @@ async def restore_version(request: web.Request) -> web.Response:
     """Save the job as it was in that version, paused or not as it was then; also one that has been deleted."""
     parts, name = request.app[PARTS], _name(request)
     revision = if_match(request)
-    await REASON.read(request, parts.read_timeout_s)
+    say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
     known = await _known(request, name, await _former(request, name))
     _, version = _find(known, request.match_info["revision"])
     try:
@@ -105,6 +106,8 @@ async def restore_version(request: web.Request) -> web.Response:
         )
     except StaleRevisionError as error:
         return await stale(request, error)
+    before = saved.before.saved
+    say_change(request, before.spec if before else None, saved.spec, restored=version.revision)
     document = {
         "job": await row_at(request, name, saved.revision), "changed": saved.changed, "warnings": list(saved.warnings),
         "restored": version.revision,

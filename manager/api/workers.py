@@ -8,6 +8,7 @@ from aiohttp import web
 
 from common.access.rights import Role
 from common.errors import EtcdError, UnavailableError
+from manager.access.audited import say
 from manager.access.needs import needs
 from manager.cluster.clocks import clock_view
 from manager.http.bodies import REASON
@@ -49,6 +50,7 @@ async def drain_worker(request: web.Request) -> web.Response:
     """It takes nothing new; what runs there goes on. 404: no worker of this name is live."""
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
+    say(request, reason=reason)
     done = await parts.drains.drain(name, by=caller(request), reason=reason)
     said = "takes no new fires; what runs there goes on" if done.changed else "was drained already"
     return answer(_document(name, done, said))
@@ -58,7 +60,7 @@ async def drain_worker(request: web.Request) -> web.Response:
 async def undrain_worker(request: web.Request) -> web.Response:
     """It takes fires again; one that was not drained is left as it is, and the answer says so."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    await REASON.read(request, parts.read_timeout_s)
+    say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
     done = await parts.drains.undrain(name, by=caller(request))
     return answer(_document(name, done, "takes fires again" if done.changed else "was not drained"))
 

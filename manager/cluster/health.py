@@ -138,11 +138,14 @@ class Health:
         guard: ClockGuard,
         look_at_jobs: Callable[[Sequence[Member], Iterable[Past]], Awaitable[JobsReport]],
         blocked: Callable[[], Mapping[str, int]] = dict,
+        audit: Callable[[bool], Iterable[str]] = lambda _: (),
     ) -> None:
         """``look_at_jobs``: by these live workers, and those that have left.
 
-        ``blocked``: by job, until when it does not fire; the latest first.
+        ``blocked``: by job, until when it does not fire; the latest first. ``audit``: what is wrong with this
+        manager's audit, given whether the log store is away.
         """
+        self._audit = audit
         self._look_at_jobs = look_at_jobs
         self._blocked = blocked
         self._guard = guard
@@ -238,6 +241,7 @@ class Health:
         problems += [] if clocks["problem"] is None else [clocks["problem"]]
         blocked = self._blocked()
         problems += _blocked_problem(blocked)
+        problems += self._audit(self.log_store_away)
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
             steward=refused, blocked=blocked, problems=tuple(problems),

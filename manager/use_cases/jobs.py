@@ -78,6 +78,8 @@ class Saved:
 
     before: Stored
     """What it replaced."""
+    spec: JobSpec
+    """What it is now."""
     revision: int
     """The job's revision now."""
     changed: bool
@@ -195,6 +197,7 @@ class JobService:
         mark_ms = outcome.edit.mark_ms if outcome.edit else outcome.before.mark_ms
         return Saved(
             before=outcome.before,
+            spec=spec,
             revision=outcome.revision,
             changed=outcome.edit is not None,
             warnings=self._warnings(spec, mark_ms, outcome.before.problem) + _warnings_of(outcome.edit),

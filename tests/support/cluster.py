@@ -262,7 +262,8 @@ async def running_cluster(
             port = free_port()
             cluster.ports.append(port)
             name = f"manager-{number}"
-            flags = (*shared, "--api-port", str(port), *(flags_of or {}).get(name, ()))
+            audit = ("--audit-dir", str(directory / name / "audit"))
+            flags = (*shared, *audit, "--api-port", str(port), *(flags_of or {}).get(name, ()))
             cluster.managers.append(Process("manager", name, directory / name, flags))
         for number in range(1, workers + 1):
             name = f"worker-{number}"

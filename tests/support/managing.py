@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -142,12 +143,14 @@ async def managing(
     `others`: whether there may be clocks to compare its own with; else a steward has said that there are none, and the
     test may set the clock as it likes. `watches`: whether it takes in what changes in etcd.
     """
+    audit_dir = tempfile.TemporaryDirectory(prefix="etcron-audit-")
     config = load_manager_config(None, {}, {
         "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
-        "mongodbDatabase": place.database, **flags,
+        "mongodbDatabase": place.database, "auditDir": audit_dir.name, **flags,
     })  # fmt: skip
     app = create_app(config, clock=clock or ShiftedClock(), pace=pace)
     async with AsyncExitStack() as stack:
+        stack.enter_context(audit_dir)
         http = await stack.enter_async_context(TestClient(_Server(app, config)))
         client = await stack.enter_async_context(EtcdClient([place.etcd]))
         runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from common.configuration.config import load_manager_config
+from manager.access.audited import ACTIONS, NOT_AUDITED
 from manager.access.needs import inventory
 from manager.app import create_app
 
@@ -56,6 +57,8 @@ EXPECTED = {
     "POST /api/v1/workers/{name}/undrain": "admin everywhere",
     "DELETE /api/v1/workers/{name}": "admin everywhere",
     "POST /api/v1/schedule/preview": "viewer",
+    "GET /api/v1/audit": "admin everywhere, guarded",
+    "GET /api/v1/audit/verify": "admin everywhere, guarded",
     "GET /api/v1/system": "viewer",
     "GET /api/v1/events": "viewer",
     "GET /api/v1/openapi.json": KNOWN,
@@ -69,6 +72,11 @@ def _app() -> web.Application:
 def test_each_call_needs_what_is_written_here() -> None:
     found = {f"{method} {path}": str(need) for (method, path), need in inventory(_app()).items()}
     assert found == EXPECTED
+
+
+def test_each_call_that_may_change_something_has_a_word_in_the_audit() -> None:
+    calls = {call for call in inventory(_app()) if call[0] not in {"GET", "HEAD"}}
+    assert {f"{method} {path}" for method, path in calls - ACTIONS.keys() - NOT_AUDITED} == set()
 
 
 def test_call_that_says_nothing_is_found() -> None:

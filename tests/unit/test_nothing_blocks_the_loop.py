@@ -45,6 +45,7 @@ KNOWN: Final = {
     "common/etcd/certificates.py": THREAD, "common/schedules/zones.py": INSTALLED,
     "common/words/job_table.py": "of `make`, not of a server",
     "manager/access/oidc/provider.py _context": THREAD, "manager/access/oidc/provider.py resolve": THREAD,
+    "manager/access/audit_files.py": THREAD,
     "manager/http/https.py _stamp": THREAD, "manager/http/https.py _renewed": THREAD,
     "manager/http/https.py _take": KERNEL, "manager/http/https.py _in_memory": KERNEL,
     "manager/console/assets.py": INSTALLED, "manager/console/pages.py": INSTALLED, "manager/wiring.py": START,

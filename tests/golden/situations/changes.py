@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from common.protocol.roster import RosterEntry
 from manager.background.versions import KEPT
 from manager.views.cursors import SealedCursors
 from tests.golden.stage import NOON, Stage, situation
+from tests.support.background import running
 from tests.support.joining import join
 from tests.support.managing import Managed
 from tests.support.open_runs import claim
@@ -262,3 +264,17 @@ async def oldest_former_spec_is_forgotten_while_the_log_store_is_away(stage: Sta
 @situation
 async def record_of_an_edit_is_delivered(stage: Stage) -> None:
     await delivered(stage, "runs/")
+
+
+# The audit
+
+
+@situation
+async def head_of_the_audit_is_told(stage: Stage) -> None:
+    stage.patch.setattr(socket, "gethostname", lambda: "host")
+    async with stage.manager() as manager:
+        audit = manager.parts.audit
+        async with running(audit.write()):
+            await wait_until(lambda: audit.head.seq == 1, description="an entry is on the disk")
+            async with stage.recorded(), running(audit.tell_head()):
+                await wait_until(lambda: stage.recorder.told() != [], description="etcd was told")

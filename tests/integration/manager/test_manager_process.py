@@ -28,7 +28,8 @@ async def process(place: Place, directory: Path, *flags: str) -> AsyncIterator[t
     log = directory / "manager.log"
     arguments = [
         "--etcd-endpoints", place.etcd, "--key-prefix", place.prefix,
-        "--mongodb-uri", place.log_store, "--mongodb-database", place.database, *flags,
+        "--mongodb-uri", place.log_store, "--mongodb-database", place.database,
+        "--audit-dir", str(directory / "audit"), *flags,
     ]  # fmt: skip
     with log.open("wb") as stream:
         started = await asyncio.create_subprocess_exec(

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from aiohttp.web import Application
 
+from common.access.rights import Role
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.jobs.schema import job_schema
 from common.protocol.keys import RunId
 from manager.api.openapi import document
 from manager.app import create_app
+from tests.support.access import Accessing
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of
 
@@ -53,9 +55,10 @@ def test_every_route_is_in_the_documentation() -> None:
 
 
 async def test_every_call_refuses_query_parameters_that_it_does_not_have(manager: Managed) -> None:
+    headers = await Accessing(manager).user("alice", Role.ADMIN)
     for method, path in sorted(described()):
         filled = path.replace("{name}", "j").replace("{id}", "j%40100%231").replace("{revision}", "12")
-        async with manager.http.request(method.upper(), f"{filled}?nonsense=1", json={}) as response:
+        async with manager.http.request(method.upper(), f"{filled}?nonsense=1", json={}, headers=headers) as response:
             problem = await problem_of(response, 400)
         assert problem["errors"][0]["field"] == "nonsense", path
 

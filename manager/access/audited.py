@@ -1,0 +1,224 @@
+"""Which calls the audit has, by which word, and the middleware that notes each of them.
+
+Every call that changes something is noted with its outcome, every call that is refused is counted, and of those that
+only read the ones in the table. A call that the table does not know is noted all the same, by its method and path; a
+test asks for a word. What only a handler knows (the object, what has changed, the reason) it says by `say`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from common.access.audit_chain import Note, Outcome
+from common.access.audit_diff import changes_of
+from common.access.callers import Via
+from common.errors import EtcdInDoubtError, EtcronError, ForbiddenError, InvalidInputError, LoginNeededError
+from common.etcd.settle import UnsettledError
+from common.jobs.job import JobSpec
+from manager.access.audit import Audit
+from manager.access.guard import CALLER
+from manager.http.errors import Handler, RequestError
+from manager.http.guards import ADDRESS, UNKNOWN
+from manager.http.idempotency import REPLAYED
+
+_API: Final = "/api/v1"
+NOT_AUDITED: Final = frozenset({("POST", f"{_API}/jobs/check"), ("POST", f"{_API}/schedule/preview")})
+"""They change nothing; the answer depends on the body, which is why they are no GETs."""
+ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
+    ("POST", "/job/save"): ("job.save", "job"),
+    ("POST", "/job/delete"): ("job.delete", "job"),
+    ("POST", "/job/kill"): ("job.kill", "job"),
+    ("POST", f"{_API}/jobs/bulk"): ("job.bulk", ""),
+    ("PUT", f"{_API}/jobs/{{name}}"): ("job.save", "job"),
+    ("PATCH", f"{_API}/jobs/{{name}}"): ("job.save", "job"),
+    ("DELETE", f"{_API}/jobs/{{name}}"): ("job.delete", "job"),
+    ("POST", f"{_API}/jobs/{{name}}/pause"): ("job.pause", "job"),
+    ("POST", f"{_API}/jobs/{{name}}/resume"): ("job.resume", "job"),
+    ("POST", f"{_API}/jobs/{{name}}/unblock"): ("job.unblock", "job"),
+    ("POST", f"{_API}/jobs/{{name}}/kill"): ("job.kill", "job"),
+    ("POST", f"{_API}/jobs/{{name}}/run"): ("job.run", "job"),
+    ("POST", f"{_API}/jobs/{{name}}/versions/{{revision}}/restore"): ("job.restore", "job"),
+    ("POST", f"{_API}/runs/{{id}}/kill"): ("run.kill", "run"),
+    ("POST", f"{_API}/runs/{{id}}/give-up"): ("run.give-up", "run"),
+    ("POST", f"{_API}/workers/{{name}}/drain"): ("worker.drain", "worker"),
+    ("POST", f"{_API}/workers/{{name}}/undrain"): ("worker.undrain", "worker"),
+    ("DELETE", f"{_API}/workers/{{name}}"): ("worker.forget", "worker"),
+    ("POST", f"{_API}/login"): ("login", ""),
+    ("POST", f"{_API}/login/link"): ("login.link", ""),
+    ("GET", f"{_API}/login/oidc/callback"): ("login.oidc", ""),
+    ("POST", f"{_API}/logout"): ("logout", ""),
+    ("POST", f"{_API}/password"): ("password.change", ""),
+    ("DELETE", f"{_API}/sessions/{{id}}"): ("session.delete", "session"),
+    ("POST", f"{_API}/tokens"): ("token.create", "token"),
+    ("DELETE", f"{_API}/tokens/{{id}}"): ("token.delete", "token"),
+    ("POST", f"{_API}/users"): ("user.create", "user"),
+    ("PATCH", f"{_API}/users/{{name}}"): ("user.change", "user"),
+    ("DELETE", f"{_API}/users/{{name}}"): ("user.delete", "user"),
+    ("POST", f"{_API}/services"): ("service.create", "service"),
+    ("DELETE", f"{_API}/services/{{name}}"): ("service.delete", "service"),
+    ("POST", f"{_API}/bindings"): ("binding.create", "binding"),
+    ("DELETE", f"{_API}/bindings/{{id}}"): ("binding.delete", "binding"),
+    ("GET", f"{_API}/audit"): ("audit.read", ""),
+    ("GET", f"{_API}/audit/verify"): ("audit.verify", ""),
+}
+"""By method and path: the word, and what kind of thing the path names."""
+DOWNLOAD: Final = ("GET", f"{_API}/runs/{{id}}/output")
+"""Noted where it takes the output as a file (``download=1``); to look at one is not."""
+_NEVER_WAITS: Final = frozenset({"job.kill", "run.kill"})
+_NAMES: Final = ("name", "id")
+_LONGEST_WHY: Final = 300
+
+
+@dataclass(slots=True, kw_only=True)
+class Said:
+    """What a handler says of its call."""
+
+    who: str | None = None
+    object: str | None = None
+    action: str | None = None
+    outcome: Outcome | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    parts: list[tuple[str, str, Outcome, Mapping[str, Any]]] = field(default_factory=list)
+    """Action, object, outcome, details of each thing that a call on many has done: an entry each, in place of its own.
+    """
+
+
+AUDIT: Final = web.RequestKey("audit", Said)
+
+
+def say(
+    request: web.Request, *, who: str | None = None, object: str | None = None, action: str | None = None,  # noqa: A002
+    outcome: Outcome | None = None, **details: Any,
+) -> None:  # fmt: skip
+    """What the audit should have of this call beside what its path tells; what is None is left as it is.
+
+    ``who``: of a login, who it is now. ``details``: never a secret; see `common.access.audit_diff`.
+    """
+    said = request.get(AUDIT)
+    if said is None:
+        return
+    said.who, said.object = who or said.who, object or said.object
+    said.action, said.outcome = action or said.action, outcome or said.outcome
+    said.details |= {name: value for name, value in details.items() if value is not None}
+
+
+def say_change(request: web.Request, before: JobSpec | None, after: JobSpec | None, **details: Any) -> None:
+    """What a save or a deletion has made of a job; values of ``env`` are masked."""
+    documents = (None if spec is None else spec.to_stored() for spec in (before, after))
+    say(request, changes=changes_of(*documents), **details)
+
+
+def say_part(request: web.Request, action: str, object: str, outcome: Outcome, **details: Any) -> None:  # noqa: A002
+    """One of the things that a call on many has done."""
+    if (said := request.get(AUDIT)) is not None:
+        said.parts.append((action, object, outcome, {name: one for name, one in details.items() if one is not None}))
+
+
+def audited(audit_of: Callable[[web.Request], Audit], now_ms: Callable[[web.Request], int]) -> Middleware:
+    """The middleware; everything that may refuse a call stands behind it."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        said = request[AUDIT] = Said()
+        audit = audit_of(request)
+        try:
+            response = await handler(request)
+        except BaseException as error:
+            outcome, details = _of_error(error)
+            _note(audit, request, said, outcome, details, now_ms(request))
+            raise
+        outcome = _of_status(response.status)
+        details = {"status": response.status} if outcome is not Outcome.DONE else {}
+        if REPLAYED in response.headers:
+            details["replayed"] = True
+        _note(audit, request, said, outcome, details, now_ms(request))
+        if _is_change(request) and outcome is Outcome.DONE and _call_of(request)[0] not in _NEVER_WAITS:
+            await audit.settled()
+        return response
+
+    return middleware
+
+
+def _note(
+    audit: Audit, request: web.Request, said: Said, outcome: Outcome, details: dict[str, Any], now_ms: int
+) -> None:  # fmt: skip
+    action, kind = _call_of(request)
+    outcome = said.outcome or outcome
+    if not action and outcome is not Outcome.REFUSED:
+        return
+    caller = request.get(CALLER)
+    address = request.get(ADDRESS, UNKNOWN)
+    via = Via.NOBODY if caller is None or caller.identity is None else caller.identity.via
+    named = next((request.match_info[name] for name in _NAMES if name in request.match_info), "")
+    note = Note(
+        ms=now_ms, who=said.who or (f"api {address}" if caller is None else caller.name), via=str(via),
+        address=address, action=said.action or action or "read", outcome=outcome, details={**details, **said.details},
+        object=said.object or (f"{kind} {named}" if kind and named else "" if action else _route(request)),
+    )  # fmt: skip
+    for part_action, part_object, part_outcome, part_details in said.parts:
+        audit.note(Note(
+            ms=note.ms, who=note.who, via=note.via, address=note.address, action=part_action, object=part_object,
+            outcome=part_outcome, details=part_details,
+        ))  # fmt: skip
+    if said.parts:
+        return
+    if outcome in (Outcome.DONE, Outcome.IN_DOUBT):
+        audit.note(note)
+    else:
+        audit.undone(note)
+
+
+def _call_of(request: web.Request) -> tuple[str, str]:
+    """The word and the kind of thing; "" where the call is not noted unless it is refused."""
+    route = request.match_info.route.resource
+    if route is None:
+        return "", ""
+    call = (request.method, route.canonical)
+    if call == DOWNLOAD and request.query.get("download") == "1":
+        return "run.download", "run"
+    if call in ACTIONS and not (request.method == "GET" and "cursor" in request.query):
+        return ACTIONS[call]
+    return (f"{request.method} {route.canonical}", "") if _is_change(request) and call not in NOT_AUDITED else ("", "")
+
+
+def _is_change(request: web.Request) -> bool:
+    return request.method not in {"GET", "HEAD", "OPTIONS"}
+
+
+def _route(request: web.Request) -> str:
+    route = request.match_info.route.resource
+    return f"{request.method} {request.path[:200] if route is None else route.canonical}"
+
+
+def _of_status(status: int) -> Outcome:
+    if status in (401, 403):
+        return Outcome.REFUSED
+    return Outcome.DONE if status < 400 else Outcome.FAILED
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """What an error makes of a call."""
+    return _of_error(error)[0]
+
+
+def _of_error(error: BaseException) -> tuple[Outcome, dict[str, Any]]:
+    match error:
+        case LoginNeededError() | ForbiddenError():
+            return Outcome.REFUSED, {"why": str(error)[:_LONGEST_WHY]}
+        case UnsettledError() | EtcdInDoubtError() | RequestError(code="timeout"):
+            return Outcome.IN_DOUBT, {"why": str(error)[:_LONGEST_WHY]}
+        case InvalidInputError():  # not its words: they may quote what was sent
+            return Outcome.FAILED, {"fields": [problem.field[:80] for problem in error.problems[:20]]}
+        case RequestError():
+            return _of_status(error.status), {"why": str(error)[:_LONGEST_WHY], "status": error.status}
+        case web.HTTPException():
+            return _of_status(error.status), {"status": error.status} if error.status >= 400 else {}
+        case EtcronError():
+            return Outcome.FAILED, {"why": str(error)[:_LONGEST_WHY]}
+        case _:
+            return Outcome.IN_DOUBT, {"why": type(error).__name__}

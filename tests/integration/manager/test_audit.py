@@ -1,0 +1,298 @@
+"""The audit of a manager: what it has of each call, and that it holds up nobody and loses nothing that it can keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.access.rights import Role
+from common.json_text import dumps
+from common.runlog import AuditFilter
+from manager.access.audit import Audit
+from tests.support.access import Accessing
+from tests.support.disks import failing_disk, small_disk
+from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer
+from tests.support.managing import Managed, Place, managing, problem_of
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+JOB = {"name": "backup", "command": "true", "cronExpr": "0 0 0 * * * *"}
+API = "/api/v1/jobs/backup"
+
+
+@pytest.fixture
+async def guarded(place: Place) -> AsyncIterator[Managed]:
+    """A manager with its loops that asks everybody who they are."""
+    async with managing(place, loops=True, auth="required") as managed:
+        yield managed
+
+
+@pytest.fixture
+async def admin(guarded: Managed) -> dict[str, str]:
+    return await Accessing(guarded).user("alice", Role.ADMIN)
+
+
+async def delivered(audit: Audit) -> None:
+    await wait_until(lambda: audit.head.seq > 0 and audit.waiting == 0, description="the log store has the audit")
+
+
+async def entries(manager: Managed, headers: dict[str, str], **query: str) -> list[dict[str, Any]]:
+    """What the audit has once all is delivered, oldest first; not that the manager started, or that it was asked."""
+    await delivered(manager.parts.audit)
+    response = await manager.http.get("/api/v1/audit", params=query, headers=headers)
+    assert response.status == 200, await response.text()
+    items: list[dict[str, Any]] = (await response.json())["items"]
+    return [one for one in reversed(items) if one["action"] not in ("manager.start", "audit.read")]
+
+
+async def verified(manager: Managed, headers: dict[str, str]) -> dict[str, Any]:
+    response = await manager.http.get("/api/v1/audit/verify", headers=headers)
+    assert response.status == 200, await response.text()
+    document: dict[str, Any] = await response.json()
+    return document
+
+
+async def save(manager: Managed, headers: dict[str, str], **fields: Any) -> None:
+    response = await manager.http.put(API, json=JOB | fields, headers=headers)
+    assert response.status in (200, 201), await response.text()
+
+
+async def test_change_is_there_with_who_by_which_way_from_where_and_what_has_changed(
+    guarded: Managed, admin: dict[str, str]
+) -> None:
+    await save(guarded, admin, env={"PGPASSWORD": "s3cret"})
+    await save(guarded, admin, command="false", env={"PGPASSWORD": "0ther"})
+    await guarded.http.post(f"{API}/pause", json={"reason": "the disk is replaced"}, headers=admin)
+    await guarded.http.delete(API, headers=admin)
+    found = await entries(guarded, admin)
+    assert [(one["action"], one["object"], one["outcome"]) for one in found] == [
+        ("job.save", "job backup", "done"), ("job.save", "job backup", "done"),
+        ("job.pause", "job backup", "done"), ("job.delete", "job backup", "done"),
+    ]  # fmt: skip
+    assert {(one["via"], one["address"]) for one in found} == {("token", "127.0.0.1")}
+    assert all("alice" in one["who"] for one in found)
+    assert found[1]["details"]["changes"] == {
+        "command": {"from": "true", "to": "false"}, "env": {"changed": ["PGPASSWORD"]},
+    }  # fmt: skip
+    assert found[2]["details"]["reason"] == "the disk is replaced"
+    assert "s3cret" not in dumps(found)
+    assert "0ther" not in dumps(found)
+
+
+async def test_run_has_its_arguments_and_the_names_of_its_environment(guarded: Managed, admin: dict[str, str]) -> None:
+    await save(guarded, admin)
+    body = {"args": ["--full"], "env": {"TOKEN": "s3cret"}, "reason": "why not"}
+    response = await guarded.http.post(f"{API}/run", json=body, headers=admin)
+    run = (await response.json())["runId"]
+    [entry] = await entries(guarded, admin, action="job.run")
+    assert entry["details"] == {"args": ["--full"], "env": ["TOKEN"], "reason": "why not", "runId": run}
+
+
+async def test_each_job_of_a_call_on_many_has_its_entry(guarded: Managed, admin: dict[str, str]) -> None:
+    await save(guarded, admin)
+    body = {"action": "pause", "names": ["backup", "gone"], "reason": "repairs"}
+    await guarded.http.post("/api/v1/jobs/bulk", json=body, headers=admin)
+    found = await entries(guarded, admin, action="job.pause")
+    assert sorted((one["object"], one["outcome"]) for one in found) == [("job backup", "done"), ("job gone", "failed")]
+
+
+async def test_legacy_calls_say_which_job(guarded: Managed, admin: dict[str, str]) -> None:
+    await guarded.http.post("/job/save", data={"job": json.dumps(JOB)}, headers=admin)
+    await guarded.http.post("/job/kill", data={"name": "backup"}, headers=admin)
+    await guarded.http.post("/job/delete", data={"name": "backup"}, headers=admin)
+    found = await entries(guarded, admin, object="job backup")
+    assert [one["action"] for one in found] == ["job.save", "job.kill", "job.delete"]
+
+
+async def test_flood_of_refusals_is_two_entries(guarded: Managed, admin: dict[str, str]) -> None:
+    wrong = {"Authorization": "Bearer etcron_000000000000_" + "0" * 64}
+    for _ in range(30):
+        assert (await guarded.http.get("/api/v1/jobs", headers=wrong)).status == 401
+        assert (await guarded.http.delete(API, headers=wrong)).status == 401
+    first = await entries(guarded, admin, outcome="refused")
+    assert [(one["action"], one["object"]) for one in first] == [
+        ("read", "GET /api/v1/jobs"), ("job.delete", "job backup"),
+    ]  # fmt: skip
+    guarded.parts.audit._count_over(early=True)
+    later = await entries(guarded, admin, outcome="refused")
+    assert [one["details"].get("more") for one in later] == [None, None, 29, 29]
+
+
+async def test_what_fails_is_there_with_why_and_without_what_was_sent(guarded: Managed, admin: dict[str, str]) -> None:
+    response = await guarded.http.put(API, json=JOB | {"cronExpr": "s3cret"}, headers=admin)
+    assert response.status == 400
+    await save(guarded, admin)
+    await guarded.http.put(API, json=JOB, headers={**admin, "If-Match": '"1"'})
+    found = await entries(guarded, admin, outcome="failed")
+    assert [one["details"] for one in found] == [{"fields": ["cronExpr"]}]
+    assert "s3cret" not in dumps(found)
+
+
+async def test_what_only_reads_is_not_there_but_a_download_is(guarded: Managed, admin: dict[str, str]) -> None:
+    for path in ("/api/v1/jobs", "/metrics", "/job/list", "/api/v1/runs/j%401%231/output"):
+        await guarded.http.get(path, headers=admin)
+    await guarded.http.get("/api/v1/runs/j%401%231/output?download=1", headers=admin)
+    assert [(one["action"], one["object"]) for one in await entries(guarded, admin)] == [("run.download", "run j@1#1")]
+
+
+async def test_only_an_administrator_of_everything_reads_it_also_where_no_login_is_asked_for(place: Place) -> None:
+    async with managing(place, auth="off") as manager:
+        access = Accessing(manager)
+        someone = await access.user("bob", Role.ADMIN, labels={"team": ["a"]})
+        for path in ("/api/v1/audit", "/api/v1/audit/verify"):
+            await problem_of(await manager.http.get(path), 401)
+            await problem_of(await manager.http.get(path, headers=someone), 403)
+
+
+async def test_chain_goes_on_after_a_restart_and_is_whole(place: Place, tmp_path: Path) -> None:
+    for _ in range(3):
+        async with managing(place, loops=True, auth="required", auditDir=str(tmp_path)) as manager:
+            headers = await Accessing(manager).user("alice", Role.ADMIN)
+            await save(manager, headers)
+            await entries(manager, headers)
+    async with managing(place, loops=True, auth="required", auditDir=str(tmp_path)) as manager:
+        headers = await Accessing(manager).user("alice", Role.ADMIN)
+        starts = await manager.runlog.audit(AuditFilter(action="manager.start"), cursor=None, limit=10)
+        assert len({entry.chain for entry, _ in starts.items}) == 1
+        assert [chain["problem"] for chain in (await verified(manager, headers))["items"]] == [None]
+
+
+async def test_managers_that_share_a_directory_have_a_chain_each(place: Place, tmp_path: Path) -> None:
+    async with (
+        managing(place, loops=True, auditDir=str(tmp_path)) as one,
+        managing(place, loops=True, auditDir=str(tmp_path)) as other,
+    ):
+        for manager in (one, other):
+            await delivered(manager.parts.audit)
+        assert one.parts.audit.head.chain != other.parts.audit.head.chain
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+
+
+async def head_in_etcd(manager: Managed) -> None:
+    """etcd has the newest head."""
+    audit = manager.parts.audit
+    await delivered(audit)
+    assert await audit._put_head(audit.head) is not None
+
+
+async def test_verifying_names_what_somebody_has_changed_in_the_log_store(
+    guarded: Managed, admin: dict[str, str]
+) -> None:
+    for number in range(4):
+        await save(guarded, admin, command=f"echo {number}")
+    await head_in_etcd(guarded)
+    assert (await verified(guarded, admin))["whole"]
+    kept = guarded.runlog._audit._collection
+    [*_, last] = await guarded.runlog.audit_behind("", limit=100)
+    await kept.delete_one({"_id": last.id})
+    after = await verified(guarded, admin)
+    assert after["whole"] is False
+    assert "missing" in after["items"][0]["problem"]
+    await kept.update_one({"_id": f"{last.id[:-1]}2"}, {"$set": {"text": "{}"}})
+    assert "entry 2 was changed" in (await verified(guarded, admin))["items"][0]["problem"]
+
+
+async def test_chain_whose_files_were_put_back_to_an_older_state_begins_anew_and_says_so(
+    place: Place, tmp_path: Path
+) -> None:
+    async with managing(place, loops=True, auth="required", auditDir=str(tmp_path)) as manager:
+        headers = await Accessing(manager).user("alice", Role.ADMIN)
+        for number in range(3):
+            await save(manager, headers, command=f"echo {number}")
+        await head_in_etcd(manager)
+        former = manager.parts.audit.head
+    [file] = (tmp_path / "0").glob("*.entries")
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:2]))
+    async with managing(place, loops=True, auth="required", auditDir=str(tmp_path)) as manager:
+        headers = await Accessing(manager).user("alice", Role.ADMIN)
+        await save(manager, headers, command="echo 9")
+        await wait_until(lambda: manager.parts.audit.head.chain != former.chain, description="a new chain")
+        [begun] = await entries(manager, headers, action="audit.begin")
+        assert (begun["details"]["follows"], begun["seq"]) == (former.chain, 1)
+        assert "etcd knows" in begun["details"]["why"]
+        assert [one["details"]["changes"] for one in await entries(manager, headers, object="job backup")][-1] == {
+            "command": {"from": "echo 2", "to": "echo 9"}
+        }
+        assert any("new chain" in problem for problem in manager.parts.audit.problems())
+        assert (await verified(manager, headers))["whole"]
+
+
+async def test_entry_whose_place_somebody_takes_in_the_log_store_is_kept_in_a_new_chain(
+    guarded: Managed, admin: dict[str, str]
+) -> None:
+    await delivered(guarded.parts.audit)
+    [entry] = (await guarded.runlog.audit(AuditFilter(action="manager.start"), cursor=None, limit=1)).items
+    kept = guarded.runlog._audit._collection
+    head = guarded.parts.audit.head
+    await kept.insert_one({"_id": f"audit/{head.chain}/{head.seq + 1:012d}", "text": "forged", "key": "audit/0"})
+    await save(guarded, admin)
+    await wait_until(lambda: guarded.parts.audit.head.chain != entry[0].chain, description="a new chain")
+    found = await entries(guarded, admin)
+    assert {(one["action"], one["seq"], one["chain"] == entry[0].chain) for one in found} == {
+        ("audit.begin", 1, False), ("job.save", 2, False),
+    }  # fmt: skip
+
+
+@pytest.mark.filterwarnings(PYMONGO_DROPS_A_SOCKET)
+async def test_log_store_that_is_away_holds_up_neither_a_change_nor_a_kill(place: Place, tmp_path: Path) -> None:
+    async with (
+        LogStoreServer(tmp_path / "own") as own_store,
+        managing(replace(place, log_store=own_store.uri), loops=True, auth="required") as manager,
+    ):
+        headers = await Accessing(manager).user("alice", Role.ADMIN)
+        await save(manager, headers)
+        await delivered(manager.parts.audit)
+        await own_store.stop()
+        await save(manager, headers, command="false")
+        assert (await manager.http.post(f"{API}/kill", json={}, headers=headers)).status == 200
+        assert manager.parts.audit.waiting >= 2
+        await wait_until(lambda: manager.parts.audit.not_on_disk == 0, description="all is on the disk")
+        await own_store.start()
+        await wait_until(lambda: manager.parts.audit.waiting == 0, description="all is delivered", timeout=30)
+        assert [one["action"] for one in await entries(manager, headers)] == ["job.save", "job.save", "job.kill"]
+
+
+async def test_full_disk_holds_up_nothing_is_told_and_nothing_is_lost(place: Place, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        if disk is None:
+            pytest.skip("mounting is not allowed")
+        async with managing(place, loops=True, auth="required", auditDir=str(disk.directory)) as manager:
+            audit = manager.parts.audit
+            headers = await Accessing(manager).user("alice", Role.ADMIN)
+            await delivered(audit)
+            disk.fill()
+            for number in range(40):  # what is left of a block is used up first
+                await save(manager, headers, command=f"echo {number} {'x' * 900}")
+            assert (await manager.http.post(f"{API}/kill", json={}, headers=headers)).status == 200
+            await wait_until(lambda: any("No space" in one for one in audit.problems()), description="it is told")
+            ready = await (await manager.http.get("/readyz?verbose")).json()
+            assert any("the audit is not on this manager's disk" in one for one in ready["problems"])
+            disk.free()
+            await wait_until(lambda: audit.not_on_disk == 0, description="it is on the disk")
+            found = await entries(manager, headers, object="job backup")
+            assert [one["action"] for one in found] == ["job.save"] * 40 + ["job.kill"]
+            assert audit.problems() == []
+
+
+async def test_what_finds_no_room_is_counted_and_the_audit_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manager.access.audit.MOST_IN_MEMORY", 3)
+    async with managing(place, loops=True, auth="required") as manager:
+        audit = manager.parts.audit
+        headers = await Accessing(manager).user("alice", Role.ADMIN)
+        await delivered(audit)
+        with failing_disk("fdatasync"):
+            for number in range(5):
+                await save(manager, headers, command=f"echo {number}")
+            assert (audit.not_on_disk, audit.lost) == (3, 2)
+            assert "2 entries of the audit were lost" in " ".join(audit.problems())
+        await wait_until(lambda: audit.not_on_disk == 0, description="it is on the disk")
+        found = await entries(manager, headers)
+        assert [one["action"] for one in found] == ["job.save"] * 3 + ["audit.lost"]
+        assert found[-1]["details"] == {"entries": 2}
