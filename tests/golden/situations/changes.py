@@ -277,4 +277,5 @@ async def head_of_the_audit_is_told(stage: Stage) -> None:
         async with running(audit.write()):
             await wait_until(lambda: audit.head.seq == 1, description="an entry is on the disk")
             async with stage.recorded(), running(audit.tell_head()):
-                await wait_until(lambda: stage.recorder.told() != [], description="etcd was told")
+                recorder = stage.recorder
+                await wait_until(lambda: recorder.told() != [] and recorder.is_answered, description="etcd was told")

@@ -144,6 +144,7 @@ async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path:
     assert samples["etcron_ready{state=unready}"] == 1
     assert {name.partition("{")[0] for name in samples} == {
         "etcron_build_info", "etcron_ready", "etcron_problems", "etcron_etcd_up", "etcron_log_store_up",
+        "etcron_audit_waiting", "etcron_audit_not_on_disk", "etcron_audit_lost",
     }  # fmt: skip
 
 
