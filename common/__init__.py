@@ -6,6 +6,7 @@
     clocks/                         whether a time that was read may be believed
     runlog/ etcd/                   the log store; etcd: client, session, election, mirror
     process/                        how a process lives and ends
+    signing/                        Ed25519 keys in files
     clock.py tls.py                 the only reader of time; TLS from files
 
     protocol/                       what lies in etcd, what is to be decided of a job's fires, and by whom; transactions

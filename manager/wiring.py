@@ -12,6 +12,7 @@ from common.access.rights import Rights
 from common.clock import Clock
 from common.configuration.config import ManagerConfig
 from common.configuration.keys import redact_uri
+from common.configuration.signatures import seal_of
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
 from common.protocol.access_keys import AccessKeys
@@ -64,6 +65,7 @@ def make_parts(
 ) -> Parts:
     """Everything that the handlers are given; nothing has been asked of a server yet."""
     keys = Keys(config.key_prefix)
+    seal = seal_of(config)
     read_s, write_s = config.api_read_timeout_ms / 1000, config.api_write_timeout_ms / 1000
     patience_s = write_s * _PATIENCE_SHARE
     # Random: nothing is kept under this name, and two managers must never have the same.
@@ -111,6 +113,7 @@ def make_parts(
         max_jobs=config.max_jobs,
         patience_s=patience_s,
         refuse_wrong_clock=guard.refuse,
+        seal=seal,
     )
     directory = Directory(etcd, AccessKeys(config.key_prefix), clock=clock)
     idle = Idle(etcd, clock=clock)
@@ -133,7 +136,7 @@ def make_parts(
             clock=clock,
             last_decided=LastDecided(etcd, keys, history).before,
         ),
-        kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
+        kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse, seal=seal),
         give_ups=GiveUpService(etcd, keys, ending, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
         ending=ending,
         run_now=RunNow(
@@ -144,6 +147,7 @@ def make_parts(
             remembered=remembered,
             workers_for=lambda spec: Eligibility(spec, watching.members).takers("").workers,
             refuse_wrong_clock=guard.refuse,
+            seal=seal,
         ),
         calls=IdempotentCalls(
             etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s, remembered=remembered

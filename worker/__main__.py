@@ -12,6 +12,7 @@ from functools import partial
 from common.clock import Clock, SystemClock
 from common.configuration.config import WorkerConfig
 from common.configuration.flags import add_config_arguments, explain, worker_config_from
+from common.configuration.signatures import trust_of
 from common.connections import open_etcd, open_runlog
 from common.errors import ConfigError, ConflictError, InvalidInputError
 from common.etcd import check_access
@@ -20,6 +21,7 @@ from common.process.lifecycle import Stop, gain_no_privileges, run, run_loops
 from common.process.logs import configure_logging
 from common.process.runtime import collect_rarely, leave_alone_what_is_read
 from common.process.threads import can_start_threads
+from common.protocol.signatures import Trust
 from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
 from worker.identity import alone_on_this_machine, locked_directory
@@ -58,9 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         collect_rarely()
         with locked_directory(config.data_dir):
             clock = SystemClock()
-            data = open_data_directory(config)
+            data, trust = open_data_directory(config), trust_of(config)
             with alone_on_this_machine(data.identity.instance):
-                return run(lambda stop: _work(config, data, clock, stop), passed_on=_TOLD)
+                return run(lambda stop: _work(config, data, clock, stop, trust), passed_on=_TOLD)
+    except ConfigError as error:
+        print(f"etcron worker: {explain(error)}", file=sys.stderr)  # noqa: T201
+        return 2
     except InvalidInputError as error:
         print(f"etcron worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2
@@ -69,14 +74,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 4
 
 
-async def _work(config: WorkerConfig, data: DataDirectory, clock: Clock, stop: Stop) -> None:
+async def _work(
+    config: WorkerConfig, data: DataDirectory, clock: Clock, stop: Stop, trust: Trust | None = None
+) -> None:  # fmt: skip
     identity = data.identity
     data.spool.disk.start()
     async with (
         open_etcd(config, timeout_s=config.etcd_dial_timeout_ms / 1000, clock=clock) as client,
         open_runlog(config) as runlog,
     ):
-        agent = Agent(config, data, client, runlog, clock)
+        agent = Agent(config, data, client, runlog, clock, trust)
         async with agent.parts.guardian, agent.parts.launcher:
             await agent.prepare()  # first: what a killed worker has left running does not wait for an etcd that is away
             if not await can_start_threads(stop.requested):  # once more: that took its time, and now grpc needs some

@@ -24,6 +24,7 @@ from common.protocol.keys import RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Beat
 from common.protocol.run import OUT_OF_TOUCH, Verdict
+from common.protocol.signatures import Trust
 from common.runlog import RunLog
 from worker.admission import Reason
 from worker.data_directory import DataDirectory
@@ -49,9 +50,10 @@ class Agent:
     """One worker process."""
 
     def __init__(
-        self, config: WorkerConfig, data: DataDirectory, client: EtcdClient, runlog: RunLog, clock: Clock
-    ) -> None:
-        """In a running event loop, with the data directory locked."""
+        self, config: WorkerConfig, data: DataDirectory, client: EtcdClient, runlog: RunLog, clock: Clock,
+        trust: Trust | None = None,
+    ) -> None:  # fmt: skip
+        """In a running event loop, with the data directory locked. ``trust``: as for `Parts`."""
         self._config = config
         self._identity = data.identity
         self._spool = data.spool
@@ -65,7 +67,7 @@ class Agent:
         """Of the clock, noticed while the parts are made."""
         self._is_made = False
         self._looks_afresh = LooksAfresh(self._look_afresh, clock)
-        self.parts = Parts(config, data, client, runlog, clock, events=self)
+        self.parts = Parts(config, data, client, runlog, clock, events=self, trust=trust)
         self._is_made = True
         for by_s in self._early_jumps:
             self.clock_jumped(by_s)
@@ -205,6 +207,7 @@ class Agent:
         self.parts.stuck_fires.job_changed(name)
         self.parts.chains.job_changed(name)
         self.parts.requests.job_changed(name)
+        self.parts.kills.job_changed(name)
 
     def sequence_changed(self, name: str) -> None:
         """This worker's own sequence of a broadcast job has been opened, or closed."""
@@ -354,11 +357,12 @@ class Agent:
         delivery = parts.delivery.state
         store = None if delivery.healthy else f"log store: {delivery.last_error}"
         scarce = "the spool is over half of spoolLimitBytes: outputs are cut" if self._spool.is_scarce else None
+        refused = parts.refusals.problem
         return Beat(
             kind="worker", wall_ms=self._clock.wall_ms(), free_slots=parts.table.free_slots,
             running=parts.table.running, waiting=parts.scheduler.waiting, unsent_records=delivery.waiting,
             problem=parts.admission.why_not
-            or "; ".join(filter(None, (parts.clock_check.awaited, parts.refusals.problem, store, scarce)))
+            or "; ".join(filter(None, (parts.clock_check.awaited, parts.belief.problem, refused, store, scarce)))
             or None,
             not_permitted=parts.steward.not_permitted, clock=parts.clock_watch.name,
             ending_count=len(parts.ending), ending=parts.ending.listed,

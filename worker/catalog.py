@@ -9,7 +9,10 @@ from dataclasses import replace
 from common.errors import EtcronError
 from common.etcd import Change
 from common.protocol.keys import Keys, RunId
-from common.protocol.planned_job import PlannedJob, read_job
+from common.protocol.planned_job import PlannedJob
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import KeyValue
+from worker.belief import Belief
 
 _log = logging.getLogger(__name__)
 
@@ -17,12 +20,14 @@ _log = logging.getLogger(__name__)
 class Catalog:
     """Name to job, kept in step by a mirror of ``jobs/``; tells its listener of every change."""
 
-    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None]) -> None:
+    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None], belief: Belief | None = None) -> None:
+        """``belief``: what is set aside for want of a signature; None: nothing."""
+        self._belief = belief
         self._keys = keys
         self._on_changed = on_changed
         self.jobs: dict[str, PlannedJob] = {}
         self.set_aside: dict[str, str] = {}
-        """The jobs that cannot be read, with the reason."""
+        """The jobs that cannot be read, or are not believed, with the reason."""
         self.sequences: dict[str, PlannedJob] = {}
         """Of broadcast jobs: this worker's own sequences, as far as their marks are in place."""
 
@@ -45,11 +50,34 @@ class Catalog:
             name = self._keys.job_of(change.key)
             self.jobs.pop(name, None)
             self.set_aside.pop(name, None)
+            if self._belief is not None:
+                self._belief.forget(name)
             if change.new is not None:
                 try:
-                    self.jobs[name] = read_job(name, change.new)
+                    self._take(name, change.new)
                 except EtcronError as error:
                     self.set_aside[name] = str(error)
                     extra = {"action": "job.set_aside", "job": name}
                     _log.warning("job %r cannot be read and is set aside: %s", name, error, extra=extra)
             self._on_changed(name)
+
+    def doubt(self, job: PlannedJob, fault: str) -> None:
+        """A job that was taken in is not what was signed; where it still is the one that is known, it is set aside."""
+        known = self.jobs.get(job.name)
+        if known is None or known.revision != job.revision or self._belief is None or not self._belief.is_required:
+            return
+        del self.jobs[job.name]
+        self.set_aside[job.name] = fault
+        self._on_changed(job.name)
+
+    def _take(self, name: str, kv: KeyValue) -> None:
+        saved = SavedJob.from_json(kv.value, name=name)
+        if self._belief is None:
+            self.jobs[name] = PlannedJob.of(saved, kv)
+            return
+        job = PlannedJob.of(saved, kv, proof=self._belief.proof_of(saved, kv.value))
+        fault = self._belief.at_sight(job)
+        if fault is not None and self._belief.is_required:
+            self.set_aside[name] = fault
+        else:
+            self.jobs[name] = job

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from common.configuration.config import WorkerConfig
 from common.protocol.member import Identity
+from common.protocol.signatures import SigningMode
+from worker.generations import Generations
 from worker.identity import load_identity
 from worker.record.spool import Spool
 
@@ -16,10 +18,14 @@ class DataDirectory:
 
     identity: Identity
     spool: Spool
+    generations: Generations | None = None
+    """None: no signatures are looked at."""
 
 
 def open_data_directory(config: WorkerConfig) -> DataDirectory:
     """Of a directory that is locked. SpoolError, OSError: it cannot be used."""
     identity = load_identity(config.data_dir, name=config.worker_name)
     spool = Spool.open(config.data_dir / "spool", limit_bytes=config.spool_limit_bytes)
-    return DataDirectory(identity=identity, spool=spool)
+    signing = config.signing is not SigningMode.OFF
+    generations = Generations.open(config.data_dir / "generations") if signing else None
+    return DataDirectory(identity=identity, spool=spool, generations=generations)

@@ -77,9 +77,11 @@ class Dispatcher:
         admission: Admission,
         secrets: Secrets,
         clock: Clock,
+        forbids: Callable[[Run], str | None] = lambda _: None,
     ) -> None:
         """``stuck_before(job)``: of how many runs of it, of a former life, something lives that cannot be ended.
-        ``is_guarded``: whether a process may be started now; else a run waits as it would for a slot.
+        ``forbids``: why a run must not be started, whatever was claimed. ``is_guarded``: whether a process
+        may be started now; else a run waits as it would for a slot.
         """
         self._client = client
         self._keys = keys
@@ -96,6 +98,7 @@ class Dispatcher:
         self._is_guarded = is_guarded
         self._admission = admission
         self._secrets = secrets
+        self._forbids = forbids
         self._clock = clock
         self._alarm = Alarm(clock)
         self._ready: list[tuple[int, int, Run]] = []
@@ -203,6 +206,8 @@ class Dispatcher:
         elif self._clock.boottime() - run.sent >= STAMP_VALID_S:
             self._stamping += run.slots
             self._spawn(self._stamp(run), "re-stamp")
+        elif (why := self._forbids(run)) is not None:
+            self._end_unstarted(run, Verdict.SKIPPED, f"not believed: it {why}")
         else:
             self._table.started(run)
             self._to_start.append(run)

@@ -16,15 +16,30 @@ _log = logging.getLogger(__name__)
 class Kills:
     """Run id to kill, kept in step by a mirror of ``kills/``; tells its listener of each new one."""
 
-    def __init__(self, keys: Keys, *, on_kill: Callable[[Kill], None]) -> None:
+    def __init__(
+        self, keys: Keys, *, on_kill: Callable[[Kill], None], is_believed: Callable[[Kill], bool] = lambda _: True
+    ) -> None:
+        """``is_believed``: asked each time, for what it depends on may come later than the kill."""
+        self._is_believed = is_believed
         self._keys = keys
         self._on_kill = on_kill
         self.by_run: dict[RunId, Kill] = {}
 
     def of(self, run_id: RunId, fence: int) -> Kill | None:
         """The kill that applies to this run."""
-        kill = self.by_run.get(run_id)
+        kill = self.believed(run_id)
         return kill if kill is not None and kill.reaches(fence) else None
+
+    def believed(self, run_id: RunId) -> Kill | None:
+        """The kill of this run, where there is one that ends it."""
+        kill = self.by_run.get(run_id)
+        return kill if kill is not None and self._is_believed(kill) else None
+
+    def job_changed(self, name: str) -> None:
+        """Kills that were not believed may be now."""
+        for run_id in [one for one in self.by_run if one.job_name == name]:
+            if (kill := self.believed(run_id)) is not None:
+                self._on_kill(kill)
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in."""
@@ -45,7 +60,8 @@ class Kills:
             _log.warning("the kill %r is set aside: %s", kv.key, error, extra=extra)
             return
         self.by_run[run_id] = kill
-        self._on_kill(kill)
+        if self._is_believed(kill):
+            self._on_kill(kill)
 
     def _forget(self, key: str) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from common.clock import Clock
@@ -18,9 +19,11 @@ from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.kill import Kill
 from common.protocol.member import Beat, Member
+from common.protocol.signatures import Trust
 from common.runlog import RunLog
 from worker.absences import Absences
 from worker.admission import Admission
+from worker.belief import Belief
 from worker.catalog import Catalog
 from worker.data_directory import DataDirectory
 from worker.dispatcher import Dispatcher
@@ -71,7 +74,7 @@ class Events(Protocol):
     ======================  ===========================  =======================================================
     event                   who tells                    who hears
     ======================  ===========================  =======================================================
-    ``job_changed``         catalog                      scheduler, requests, broadcast, stuck fires, chains
+    ``job_changed``         catalog                      scheduler, requests, broadcast, stuck fires, chains, kills
     ``sequence_changed``    broadcast                    scheduler
     ``membership_changed``  members                      settlement; once it is quiet, scheduler and requests
     ``slot_free``           table, dispatcher, guardian  scheduler, requests, dispatcher
@@ -130,7 +133,9 @@ class Parts:
         runlog: RunLog,
         clock: Clock,
         events: Events,
+        trust: Trust | None = None,
     ) -> None:
+        """``trust``: whose signatures are believed; None: none are looked at."""
         self._config = config
         self._identity = data.identity
         self._client = client
@@ -149,6 +154,11 @@ class Parts:
             client, self.keys, process=data.identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
             on_change=events.clock_judged, is_patient=True,
         )  # fmt: skip
+        self.belief = Belief(
+            mode=config.signing, trust=trust, generations=data.generations, clock=clock,
+            on_doubt=lambda job, fault: self.catalog.doubt(job, fault),
+        )  # fmt: skip
+        self._data = data
         self._know(spool)
         self._run(spool)
         self._decide()
@@ -181,6 +191,8 @@ class Parts:
             "clock": self.clock_watch.run,
             "clock check": self.clock_check.run,
         }
+        if (generations := self._data.generations) is not None:
+            loops["generations"] = partial(generations.run, self.spool.disk)
         if is_first_process():
 
             def own() -> set[int]:
@@ -198,12 +210,15 @@ class Parts:
     def _know(self, spool: Spool) -> None:
         """What it knows: jobs, kills, workers; and where its records are."""
         client, keys, clock, events = self._client, self.keys, self._clock, self._events
-        self.catalog = Catalog(keys, on_changed=events.job_changed)
+        self.catalog = Catalog(keys, on_changed=events.job_changed, belief=self.belief)
         self.absences = Absences(worker=self._identity.worker, clock=clock)
         self.roster = Roster(keys, clock)
         self.members = Members(keys, self._identity.worker, on_changed=events.membership_changed, on_seen=self._saw)
         self.members_mirror = Mirror(client, keys.workers, self.members.on_changes, clock=clock)
-        self.kills = Kills(keys, on_kill=events.kill_wished)
+        self.kills = Kills(
+            keys, on_kill=events.kill_wished,
+            is_believed=lambda kill: self.belief.kill_fault(kill, self.catalog.of_run(kill.run_id)) is None,
+        )  # fmt: skip
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
         self.delivery = Delivery(
             spool, self._runlog, batch_size=self._config.job_log_batch_size,
@@ -254,7 +269,7 @@ class Parts:
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
             refusals=self.refusals, shell=config.bash_path, on_slot_free=events.slot_free,
             stuck_before=self.ending.of_former_life, is_guarded=lambda: self.guardian.guarding,
-            admission=self.admission, clock=clock,
+            admission=self.admission, clock=clock, forbids=self.belief.run_fault,
             secrets=self.secrets,
         )  # fmt: skip
 
@@ -267,12 +282,13 @@ class Parts:
             client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=doubts, refusals=self.refusals, claimant=self.dispatcher,
             absences=self.absences, admission=self.admission, locks=self.locks, timings=timings, clock=clock,
-            held=lambda: self.clock_check.held,
+            held=lambda: self.clock_check.held, believes=self.belief.believes,
         )  # fmt: skip
         self.requests = RequestQueue(
             client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
             kills=self.kills, table=self.table, claims=self.claims, refusals=self.refusals, locks=self.locks,
             timings=timings, on_won=self.dispatcher.add, admission=self.admission, clock=clock,
+            belief=self.belief,
         )  # fmt: skip
         self.mirrors = {
             Watched.JOBS: Mirror(client, keys.jobs, self.catalog.on_changes, clock=clock),

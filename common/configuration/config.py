@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from common.configuration.files import password_in
 from common.configuration.keys import Key, show
+from common.configuration.signatures import seal_of, trust_of
 from common.configuration.sources import Gathered, gather
 from common.configuration.tables import (
     LOG_LEVELS,
@@ -28,6 +29,7 @@ from common.configuration.tables import (
 )
 from common.configuration.ways import is_loopback, oidc_problems, proxy_problems
 from common.errors import ConfigError, Problem
+from common.protocol.signatures import SigningMode
 from common.tls import TlsFiles, client_problems, file_fault, pair_problems
 
 _USER_ONLY = re.compile(r"mongodb(?:\+srv)?://[^:/@]+@")
@@ -99,6 +101,17 @@ def _own_tls(config: SharedConfig) -> Iterator[Problem]:
     elif cert is not None or key is not None:
         missing, there = ("tlsKey", "tlsCert") if key is None else ("tlsCert", "tlsKey")
         yield Problem(field=missing, message=f"is missing, and {there} is given", remedy="give both, or neither")
+
+
+def _signing(config: SharedConfig) -> Iterator[Problem]:
+    if isinstance(config, WorkerConfig) and config.signing is not SigningMode.OFF and not config.signing_keys:
+        message = f"is missing, and signing is {config.signing}: nothing could be believed"
+        yield Problem(field="signingKeys", message=message, remedy="name the public keys of the managers")
+    try:
+        trust_of(config)
+        seal_of(config)
+    except ConfigError as error:
+        yield from error.problems
 
 
 def _ways(config: SharedConfig) -> Iterator[Problem]:
@@ -204,6 +217,8 @@ def file_object(config: SharedConfig) -> dict[str, object]:
                 found[key.name] = files.to_json()
             case Path() as path:
                 found[key.name] = str(path)
+            case [Path(), *_] as paths:
+                found[key.name] = [str(path) for path in paths]
             case value:
                 found[key.name] = value
     return found
@@ -239,6 +254,7 @@ def _refuse(config: SharedConfig, gathered: Gathered) -> None:
     misfits = [
         *config.timings.problems(), *_etcd_tls(config), *_etcd_user(config), *_mongodb(config), *_own_tls(config),
         *_ways(config),
+        *_signing(config),
     ]  # fmt: skip
     # Of a key whose value is none already, the default is all that could be told, which nobody has written.
     if problems := gathered.problems + [problem for problem in misfits if problem.field not in unfit]:

@@ -46,6 +46,26 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """Files and directories that are read, perhaps none. As text: separated by commas."""
+
+    def accept(self, value: object) -> tuple[Path, ...]:
+        if not isinstance(value, list | tuple):
+            raise UnfitError('a list of files or directories, e.g. ["keys/"]')
+        return tuple(File().accept(one) for one in value)
+
+    def read(self, text: str) -> tuple[Path, ...]:
+        return self.accept([part.strip() for part in text.split(",") if part.strip()])
+
+    def shown(self, value: object) -> object:
+        """As of each."""
+        return [File().shown(one) for one in value] if isinstance(value, list | tuple) else File().shown(value)
+
+    def lies_beside(self, value: tuple[Path, ...], directory: Path) -> tuple[Path, ...]:
+        return tuple(File().lies_beside(one, directory) for one in value)
+
+
+@dataclass(frozen=True, slots=True)
 class Tls:
     """What a client needs for TLS. As text: ``ca=ca.pem,cert=me.pem,key=me.key``."""
 

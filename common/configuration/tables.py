@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.access.callers import AuthMode
-from common.configuration.files import File, Password, Tls, UserName
+from common.configuration.files import File, Files, Password, Tls, UserName
 from common.configuration.keys import (
     Addresses,
     Directory,
@@ -27,6 +27,7 @@ from common.configuration.keys import (
     setting,
 )
 from common.configuration.ways import Header, Issuer
+from common.protocol.signatures import SigningMode
 from common.timings import Timings
 from common.tls import TlsFiles
 
@@ -150,11 +151,31 @@ class SharedConfig:
     max_clock_skew_ms: int = setting(
         Key(name="maxClockSkewMs", kind=WholeNumber(1, 60_000), help="beyond this a process decides nothing"), 250
     )
+    cluster_name: str | None = setting(
+        Key(
+            name="clusterName",
+            kind=Text("1 to 100 letters, digits, '.', '_', '/' or '-'", r"[A-Za-z0-9._/-]{1,100}"),
+            help="name of the cluster that signatures are for; the same everywhere in it (keyPrefix)",
+        )
+    )
+    signing_keys: tuple[Path, ...] = setting(
+        Key(
+            name="signingKeys",
+            kind=Files(),
+            help="public keys whose signatures are believed: files, or directories of *.pub files",
+        ),
+        (),
+    )
     log_level: str = setting(Key(name="logLevel", kind=OneOf(LOG_LEVELS), help="what is logged"), "info")
     origins: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Key name -> where its value came from; "default" where it is not in here."""
     notes: tuple[str, ...] = field(default=(), repr=False)
     """What a user should be told once at start."""
+
+    @property
+    def signed_for(self) -> str:
+        """The cluster that signatures name."""
+        return self.cluster_name or self.key_prefix
 
     @property
     def timings(self) -> Timings:
@@ -195,6 +216,9 @@ class ManagerConfig(SharedConfig):
     audit_dir: Path = setting(
         Key(name="auditDir", kind=Directory(), help="the audit of this manager, until the log store has it"),
         default_factory=default_audit_dir,
+    )
+    signing_key_file: Path | None = setting(
+        Key(name="signingKeyFile", kind=File(), help="private key that jobs, runs and kills are signed with")
     )
     allowed_hosts: tuple[str, ...] = setting(
         Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()
@@ -373,6 +397,14 @@ class WorkerConfig(SharedConfig):
     )
     secrets_file: Path | None = setting(
         Key(name="secretsFile", kind=File(), help="JSON: where secrets lie, and which jobs may have which")
+    )
+    signing: SigningMode = setting(
+        Key(
+            name="signing",
+            kind=Words(SigningMode),
+            help="what no manager has signed: off (is run), warn (is run and reported), require (is not run)",
+        ),
+        SigningMode.OFF,
     )
     job_log_batch_size: int = setting(
         Key(name="jobLogBatchSize", kind=WholeNumber(1, 10_000), help="log documents in one insert", legacy=True), 100

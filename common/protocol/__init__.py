@@ -26,6 +26,7 @@ What lies in etcd
     keys.py values.py           where everything lies; what a value has to be before anything is done with it
     saved_job.py planned_job.py a job as it is saved, and as it was before; as its fires are planned
     run.py request.py           a run, and the wish for one
+    signatures.py               what managers sign, and workers believe
     member.py roster.py clocks.py
                                 a worker; that it was here; how far clocks are off
     txn.py compares.py          transactions and their conditions, as values

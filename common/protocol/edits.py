@@ -35,13 +35,16 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import FireRange, undecided
 from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
-from common.protocol.saved_job import Again, EditKind, JobVersion, Pause, SavedJob, newer_fields
+from common.protocol.saved_job import Again, EditKind, JobVersion, Pause, SavedJob, Signed, newer_fields
+from common.protocol.signatures import Seal
 from common.protocol.txn import Delete, Earlier, Fate, Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.schedule import Schedule
 
 _RECORD = 4
 """Where a refusal has the run key, after the reads of `Stored.look`."""
 _NO_CHAIN = Chained()
+_CLOCKS_MS: Final = 60_000
+"""Further apart no two managers' clocks are that edit jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,29 @@ class Stored:
     def revision(self) -> int:
         """The job's revision, 0 where there is none."""
         return self.job.mod_revision if self.job else 0
+
+    @property
+    def generation(self) -> int:
+        """Of its signature, 0 where it has none."""
+        return 0 if self.saved is None or self.saved.signature is None else self.saved.signature.generation
+
+    def next_generation(self, now_ms: int) -> int:
+        """Of what takes its place: also of a job of this name that has been deleted, whose mark is still there."""
+        mark_ms = -1 if self.job is not None or self.mark_ms is None else self.mark_ms
+        return max(now_ms, self.generation + 1, mark_ms + 1)
+
+    def is_signed(self, seal: Seal) -> bool:
+        """Whether a manager has signed it as it is."""
+        if self.job is None or self.saved is None:
+            return False
+        return Signed.of(self.job.value).fault(seal.trust, self.name) is None
+
+    def seal_of_derived(self, seal: Seal | None) -> Seal | None:
+        """What an edit is signed with that keeps the most of what etcd holds: nothing, where that was not signed.
+
+        Else pausing a job would sign what somebody has put into etcd.
+        """
+        return seal if seal is not None and self.is_signed(seal) else None
 
     def planned(self, again: Again | None = None) -> PlannedJob | None:
         """The job as its fires are planned; None: there is none that can be read. ``again``: in place of its own."""
@@ -158,25 +184,29 @@ class Edit:
 
 def plan_save(
     keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str, change: EditKind = EditKind.SAVE,
-    members: Sequence[Member] = (),
+    members: Sequence[Member] = (), seal: Seal | None = None, is_derived: bool = False,
 ) -> Edit | None:  # fmt: skip
     """The edit that saves ``spec``; None where the very same spec is there already: nothing is written then.
 
     ``members``, here and below: the live workers; none: they are not known. Where none of them could take the fires
-    that the edit decides, the record says why.
+    that the edit decides, the record says why. ``seal``, here and below: signs what is saved. ``is_derived``: the spec
+    is what etcd holds, changed here and there, so it is signed only where that was.
     """
-    if before.saved is not None and before.saved.spec == spec and before.mark_ms is not None:
+    is_same = before.saved is not None and before.saved.spec == spec and before.mark_ms is not None
+    if is_same and (seal is None or is_derived or before.is_signed(seal)):
         return None
     pause = None
     if not spec.enabled:
         # Whoever edits a paused job does not pause it anew: since when, by whom and why it is paused stays true.
         pause = (before.saved.pause if before.saved else None) or Pause(since_ms=now_ms, by=by)
-    return _save(keys, before, spec, pause, change, now_ms=now_ms, by=by, members=members)
+    seal = seal if not is_derived else before.seal_of_derived(seal)
+    return _save(keys, before, spec, pause, change, now_ms=now_ms, by=by, members=members, seal=seal)
 
 
 def plan_pause(
-    keys: Keys, before: Stored, *, reason: str | None, now_ms: int, by: str, members: Sequence[Member] = ()
-) -> Edit | None:
+    keys: Keys, before: Stored, *, reason: str | None, now_ms: int, by: str, members: Sequence[Member] = (),
+    seal: Seal | None = None,
+) -> Edit | None:  # fmt: skip
     """The edit that pauses the job; None where it is paused already and no other reason is given.
 
     NotFoundError, ConflictError: there is no job to pause, or none that can be read.
@@ -189,15 +219,36 @@ def plan_pause(
             return None
         pause = replace(pause, since_ms=there.since_ms)
     paused = replace(saved.spec, enabled=False)
-    return _save(keys, before, paused, pause, EditKind.PAUSE, now_ms=now_ms, by=by, members=members)
+    seal = before.seal_of_derived(seal)
+    return _save(keys, before, paused, pause, EditKind.PAUSE, now_ms=now_ms, by=by, members=members, seal=seal)
 
 
-def plan_resume(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
+def plan_resume(
+    keys: Keys, before: Stored, *, now_ms: int, by: str, seal: Seal | None = None
+) -> Edit | None:  # fmt: skip
     """The edit that lets the job fire again, from now on; None where it is not paused. Errors as for a pause."""
     saved = readable(before)
     if saved.spec.enabled:
         return None
-    return _save(keys, before, replace(saved.spec, enabled=True), None, EditKind.RESUME, now_ms=now_ms, by=by)
+    resumed, seal = replace(saved.spec, enabled=True), before.seal_of_derived(seal)
+    return _save(keys, before, resumed, None, EditKind.RESUME, now_ms=now_ms, by=by, seal=seal)
+
+
+def plan_sealing(keys: Keys, before: Stored, *, now_ms: int, seal: Seal) -> Edit | None:
+    """The edit that signs the job as it is, and changes nothing else: neither its mark, nor its fires. Errors as for a
+    pause; None: there is no mark, so a save has to do it."""
+    saved = readable(before)
+    if before.job is None or before.mark_ms is None:
+        return None
+    value, job = saved.sealed(seal, before.next_generation(now_ms)).to_json(), before.job
+    return Edit(
+        before=before, value=value, mark_ms=before.mark_ms, record=None, record_key=None,
+        txn=Txn(
+            [mod_revision_is(job.key, job.mod_revision)],
+            [Put(job.key, value), Put(keys.seen(Watched.JOBS), before.name.encode())],
+            Stored.look(keys, before.name),
+        ),
+    )  # fmt: skip
 
 
 def plan_delete(
@@ -206,7 +257,8 @@ def plan_delete(
     """The edit that deletes the job and keeps its mark; None where there is no job."""
     if before.job is None:
         return None
-    mark_ms = _new_mark(before, None, now_ms)
+    # One that is made again under this name, by a manager whose clock is behind, is newer all the same.
+    mark_ms = max(_new_mark(before, None, now_ms), min(before.generation, now_ms + _CLOCKS_MS))
     return _edit(keys, before, None, None, mark_ms, "deleted", EditKind.DELETE, now_ms=now_ms, by=by, members=members)
 
 
@@ -229,12 +281,14 @@ def _refuse_newer(before: Stored) -> None:
 
 def _save(
     keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, change: EditKind, *, now_ms: int, by: str,
-    members: Sequence[Member] = (),
+    members: Sequence[Member] = (), seal: Seal | None = None,
 ) -> Edit:  # fmt: skip
     _refuse_newer(before)
     mark_ms = _new_mark(before, spec, now_ms)
     again = _still_again(before.saved, spec, now_ms)
     saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, pause=pause, again=again)
+    if seal is not None:
+        saved = saved.sealed(seal, before.next_generation(now_ms))
     reason = "edited" if spec.enabled else "paused"
     return _edit(keys, before, spec, saved.to_json(), mark_ms, reason, change, now_ms=now_ms, by=by, members=members)
 
@@ -276,9 +330,14 @@ def former(keys: Keys, before: Stored, change: EditKind, *, now_ms: int, by: str
     saved = before.saved
     if saved is None:
         return []
+    spec, beside = saved.spec.to_stored(), ""
+    if saved.signature is not None and before.job is not None:
+        signed = Signed.of(before.job.value)
+        spec, beside = dict(signed.spec), signed.beside
     version = JobVersion(
-        job=before.name, revision=before.revision, spec=saved.spec.to_stored(), saved_ms=saved.saved_ms,
-        saved_by=saved.saved_by, ended_ms=now_ms, ended_by=by, ended_with=change,
+        job=before.name, revision=before.revision, spec=spec, saved_ms=saved.saved_ms,
+        saved_by=saved.saved_by, ended_ms=now_ms, ended_by=by, ended_with=change, signature=saved.signature,
+        beside=beside,
     )  # fmt: skip
     return [Put(keys.version(before.name, before.revision), version.to_json())]
 

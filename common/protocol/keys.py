@@ -80,6 +80,12 @@ class RunId(Struct, frozen=True, order=True, cache_hash=True, gc=False):
         """The plan time, None where no schedule planned this run."""
         return int(self.fire) if _is_number(self.fire) else None
 
+    @property
+    def asked_or_planned_ms(self) -> int:
+        """When it was planned for, or, of a run that was asked for, when it was; 0: that cannot be told."""
+        text = self.fire[2:].partition("-")[0] if self.fire.startswith("r-") else self.fire
+        return int(text) if _is_number(text) else 0
+
     def __str__(self) -> str:
         return f"{self.job}@{self.fire}#{self.attempt}"
 

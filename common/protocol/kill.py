@@ -6,11 +6,12 @@ Pure: standard library and its neighbours.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Final, Self
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 from common.protocol.compares import create_revision_is, mod_revision_is, present
 from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.signatures import SIGNATURE, Seal, Signature, Trust
 from common.protocol.txn import Earlier, Fate, Get, KeyValue, Put, Txn, TxnResult
 from common.protocol.values import MALFORMED, brief, instant, words, words_or_none
 
@@ -26,6 +27,8 @@ class Kill:
     by: str
     at_ms: int
     reason: str | None = None
+    signature: Signature | None = None
+    """Of the manager that was asked for it; workers, which end a run for a newer fire, sign nothing."""
     revision: int = 0
     """The key's create revision: it applies only to a run whose fence is smaller."""
 
@@ -45,7 +48,23 @@ class Kill:
 
     def to_json(self) -> bytes:
         """The value of the kill's key."""
-        return json.dumps({"by": self.by, "atMs": self.at_ms, "reason": self.reason}, separators=(",", ":")).encode()
+        document: dict[str, Any] = {"by": self.by, "atMs": self.at_ms, "reason": self.reason}
+        if self.signature is not None:
+            document[SIGNATURE] = self.signature.to_document()
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    def sealed(self, seal: Seal) -> Self:
+        """The same, signed."""
+        return replace(self, signature=seal.kill(self.run_id.job, self.at_ms, self._signed))
+
+    def fault(self, trust: Trust) -> str | None:
+        """Why it is not believed for its signature; None: a manager has signed it."""
+        return trust.kill_fault(self.run_id.job, self.signature, self._signed)
+
+    @property
+    def _signed(self) -> dict[str, Any]:
+        reason = words_or_none(self.reason)
+        return {"run": str(self.run_id), "by": words(self.by), "atMs": self.at_ms, "reason": reason}
 
     @classmethod
     def from_json(cls, value: bytes, *, run_id: RunId, revision: int) -> Self:
@@ -54,7 +73,7 @@ class Kill:
             document = json.loads(value)
             return cls(
                 run_id=run_id, revision=revision, by=words(document["by"]), at_ms=instant(document["atMs"]),
-                reason=words_or_none(document.get("reason")),
+                reason=words_or_none(document.get("reason")), signature=Signature.read(document.get(SIGNATURE)),
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a kill: {brief(error)}") from error

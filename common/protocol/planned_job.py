@@ -9,6 +9,7 @@ from common.jobs.job import JobSpec, Overlap
 from common.protocol.keys import RunId, sequence_name
 from common.protocol.planner import Fires
 from common.protocol.saved_job import Again, SavedJob, first_attempt, planned_by
+from common.protocol.signatures import Proof
 from common.protocol.txn import KeyValue
 from common.schedules.schedule import Schedule, dispatch_ms
 
@@ -26,6 +27,8 @@ class PlannedJob:
 
     again: Again | None = field(default=None, compare=False)
     """What an unblocking lets run at its time."""
+    proof: Proof | None = field(default=None, compare=False, repr=False)
+    """What a worker judges it by that looks at signatures."""
     of_worker: str | None = None
     """Of a broadcast job: the worker whose own sequence of fires this is."""
 
@@ -48,11 +51,11 @@ class PlannedJob:
         object.__setattr__(self, "keeps_one", overlap is Overlap.QUEUE or overlap is Overlap.REPLACE)
 
     @classmethod
-    def of(cls, saved: SavedJob, kv: KeyValue, again: Again | None = None) -> Self:
+    def of(cls, saved: SavedJob, kv: KeyValue, again: Again | None = None, proof: Proof | None = None) -> Self:
         """The job that was read of this key. ``again``: in place of its own."""
         return cls(
             spec=saved.spec, schedule=saved.spec.schedule, anchor_ms=saved.anchor_ms, revision=kv.mod_revision,
-            create_revision=kv.create_revision, again=again or saved.again,
+            create_revision=kv.create_revision, again=again or saved.again, proof=proof,
         )  # fmt: skip
 
     @property

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+import msgspec
+
 from common.protocol.keys import CHAIN, Keys, RunId
 from common.protocol.run import Trigger
+from common.protocol.signatures import AskedRun, Grant
 from common.protocol.values import MALFORMED, brief, instant, instant_or_none, name, text, texts, whole, words_or_none
 
 
@@ -62,6 +65,8 @@ class Request:
     """Of this run: variables beside and over the job's."""
     avoid: str | None = None
     """A worker that takes it only where no other may."""
+    grant: Grant | None = None
+    """The manager's signature of a run that somebody asked for."""
     mark_ms: int | None = None
     """Of a retry: the job's mark when its lock came free. A newer fire that was decided since has taken its place."""
     revision: int = 0
@@ -71,6 +76,11 @@ class Request:
     def is_asked_for(self) -> bool:
         """Whether a user asked for the run, or for the one that it repeats: it runs although the job is paused."""
         return self.trigger in (Trigger.MANUAL, Trigger.API) or self.run_id.plan_ms is None
+
+    @property
+    def asked_run(self) -> AskedRun:
+        """What a grant of it is for: every attempt of it."""
+        return AskedRun(sequence=self.run_id.job, fire=self.run_id.fire, args=self.args, env=self.env)
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether it may not be claimed any more; the next run of an ``after`` job always may."""
@@ -95,6 +105,7 @@ class Request:
         more = {
             "note": self.note, "createMs": self.create_ms, "args": list(self.args) or None,
             "env": dict(self.env) or None, "avoid": self.avoid, "markMs": self.mark_ms,
+            "grant": None if self.grant is None else msgspec.to_builtins(self.grant),
         }  # fmt: skip
         document.update((name, value) for name, value in more.items() if value is not None)
         return json.dumps(document, separators=(",", ":")).encode()
@@ -117,10 +128,18 @@ class Request:
                 dispatch_ms=instant(document["dispatchMs"]), not_before_ms=instant(document["notBeforeMs"]),
                 expires_ms=instant_or_none(document.get("expiresMs")),
                 trigger=Trigger(document["trigger"]), by=words_or_none(document.get("by")),
-                note=words_or_none(document.get("note")),
+                note=words_or_none(document.get("note")), grant=read_grant(document.get("grant")),
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a request: {brief(error)}") from error
+
+
+def read_grant(value: object) -> Grant | None:
+    """None where it is none: then nobody has granted the run."""
+    try:
+        return None if value is None else msgspec.convert(value, Grant)
+    except msgspec.ValidationError:
+        return None
 
 
 def _arguments(value: object) -> tuple[str, ...]:

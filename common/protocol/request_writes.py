@@ -186,7 +186,7 @@ def claim_of(
         revision=job.revision, locked=job.takes_lock, lost_after_ms=claims.lost_after_ms(job),
         plan_ms=request.plan_ms, dispatch_ms=max(request.dispatch_ms, request.not_before_ms), claim_ms=now_ms,
         trigger=request.trigger, by=request.by, note=request.note, create_ms=request.create_ms, args=request.args,
-        env=request.env, labels=dict(job.spec.labels),
+        env=request.env, labels=dict(job.spec.labels), grant=request.grant,
     )  # fmt: skip
     return RequestClaim(keys=keys, request=request, job=job, session=session, entry=entry, mark=mark)
 

@@ -17,6 +17,7 @@ from msgspec.structs import astuple, replace
 
 from common.json_text import to_json
 from common.protocol.keys import MAX_MARK_MS, RunId
+from common.protocol.signatures import Grant
 from common.protocol.values import LARGEST, LONGEST_NAME, MALFORMED, brief, instant, name, whole
 
 _Instant: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]
@@ -209,6 +210,8 @@ class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     """Of this run: variables beside and over the job's."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """The job's, as it was claimed; a version that did not write them leaves them out, as a job without any does."""
+    grant: Grant | None = None
+    """The manager's signature of a run that somebody asked for."""
 
 
 class _Stored(_Entry, frozen=True, kw_only=True):

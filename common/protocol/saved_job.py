@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
@@ -23,7 +23,8 @@ from common.jobs.reader import KNOWN, load_object
 from common.jobs.reading import printable
 from common.jobs.values import is_job_name
 from common.json_text import to_json
-from common.protocol.values import MALFORMED, brief, instant, is_instant, tree, whole, words, words_or_none
+from common.protocol.signatures import SIGNATURE, Seal, Signature, Trust, digest
+from common.protocol.values import MALFORMED, brief, instant, is_instant, text, tree, whole, words, words_or_none
 from common.schedules.job_calendar import LeavingOut, Span
 from common.schedules.schedule import Schedule
 from common.version import VERSION
@@ -54,13 +55,24 @@ class JobVersion:
     ended_ms: int
     ended_by: str | None
     ended_with: EditKind
+    signature: Signature | None = None
+    """Of the manager that saved it."""
+    beside: str = ""
+    """Where it is signed: the digest of what the save wrote beside the spec."""
+
+    def fault(self, trust: Trust) -> str | None:
+        """Why no manager's word vouches for it; None: a signature does."""
+        return trust.job_fault(self.job, self.signature, spec=self.spec, beside=self.beside)
 
     def to_document(self) -> dict[str, Any]:
         """Its JSON, but for the job's name and revision, which stand in the key."""
-        return {
+        document = {
             "spec": dict(self.spec), "savedMs": self.saved_ms, "savedBy": self.saved_by, "endedMs": self.ended_ms,
             "endedBy": self.ended_by, "endedWith": str(self.ended_with),
         }  # fmt: skip
+        if self.signature is not None:
+            document |= {SIGNATURE: self.signature.to_document(), "beside": self.beside}
+        return document
 
     def to_json(self) -> bytes:
         """The value of its key."""
@@ -83,6 +95,7 @@ class JobVersion:
                 job=job, revision=whole(revision), spec=tree(document["spec"]), saved_ms=instant(document["savedMs"]),
                 saved_by=words_or_none(document["savedBy"]), ended_ms=instant(document["endedMs"]),
                 ended_by=words_or_none(document["endedBy"]), ended_with=EditKind(document["endedWith"]),
+                signature=Signature.read(document.get(SIGNATURE)), beside=text(document.get("beside", "")),
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a version of a job: {brief(error)}") from error
@@ -95,7 +108,12 @@ def changed_fields(older: Mapping[str, Any], newer: Mapping[str, Any]) -> tuple[
     return tuple(name for name in names if older.get(name, absent) != newer.get(name, absent))
 
 
-_OF_THE_SAVE: Final = frozenset({"anchorMs", "savedMs", "savedBy", "pausedMs", "pausedBy", "pausedReason", "again"})
+_OF_THE_SAVE: Final = frozenset(
+    {"anchorMs", "savedMs", "savedBy", "pausedMs", "pausedBy", "pausedReason", "again", SIGNATURE}
+)
+_BESIDE: Final = _OF_THE_SAVE - {SIGNATURE} | {"mustKnow", "savedVersion"}
+"""What is signed beside the spec: also what lets a reader leave out fields."""
+_NEWER: Final = {**NEWER, SIGNATURE: False}
 _NAMED: Final = 5
 """How many fields are named one by one."""
 
@@ -133,14 +151,26 @@ class SavedJob:
     pause: Pause | None = None
     """Only beside a spec that is not enabled; None there: an older manager wrote it."""
     again: Again | None = None
+    signature: Signature | None = None
 
     @property
     def schedule(self) -> Schedule:
         """The fires that are to be decided."""
         return planned_by(self.spec, self.again)
 
+    def sealed(self, seal: Seal, generation: int) -> Self:
+        """The same, signed."""
+        unsigned = replace(self, signature=Signature(key="", generation=generation, value=""))
+        parts = Signed.parts_of(unsigned.to_document())
+        signature = seal.job(self.spec.name, generation, spec=parts.spec, beside=parts.beside)
+        return replace(self, signature=signature)
+
     def to_json(self) -> bytes:
         """The value of ``jobs/<job>``: compact JSON, defaults left out."""
+        return json.dumps(self.to_document(), separators=(",", ":"), ensure_ascii=False).encode()
+
+    def to_document(self) -> dict[str, Any]:
+        """Its JSON."""
         document = self.spec.to_stored() | {"anchorMs": self.anchor_ms, "savedMs": self.saved_ms}
         if self.saved_by is not None:
             document["savedBy"] = self.saved_by
@@ -150,8 +180,10 @@ class SavedJob:
         if self.again is not None:
             again = self.again
             document["again"] = {"untilMs": again.until_ms, "attempt": again.attempt, "started": again.started}
-        document.update(fields_for_older(document, NEWER))
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+        if self.signature is not None:
+            document[SIGNATURE] = self.signature.to_document()
+        document.update(fields_for_older(document, _NEWER))
+        return document
 
     @classmethod
     def from_json(cls, value: bytes, *, name: str) -> Self:
@@ -165,6 +197,7 @@ class SavedJob:
         anchor_ms, saved_ms = document.pop("anchorMs", None), document.pop("savedMs", 0)
         saved_by = document.pop("savedBy", None)
         pause, again = _take_pause(document), _take_again(document)
+        signature = Signature.read(document.pop(SIGNATURE, None))
         problems = [] if (newer := _take_newer(document)) is None else newer.drop_from(document)
         if not is_instant(anchor_ms):
             remedy = "save the job through a manager"
@@ -178,8 +211,34 @@ class SavedJob:
             spec=spec, anchor_ms=anchor_ms,
             saved_ms=saved_ms if is_instant(saved_ms) else 0,
             saved_by=_words(saved_by),
-            pause=None if spec.enabled else pause, again=again,
+            pause=None if spec.enabled else pause, again=again, signature=signature,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """What the signature of a job is about: its value as it lies in etcd, unknown fields included."""
+
+    spec: Mapping[str, Any]
+    beside: str
+    """The digest of what its save wrote beside it."""
+    signature: Signature | None
+
+    @classmethod
+    def of(cls, value: bytes) -> Self:
+        """InvalidInputError where the value is no JSON object."""
+        return cls.parts_of(load_object(value))
+
+    @classmethod
+    def parts_of(cls, document: dict[str, Any]) -> Self:
+        """Of a document that has been read."""
+        beside = {name: value for name, value in document.items() if name in _BESIDE}
+        spec = {name: value for name, value in document.items() if name not in _BESIDE and name != SIGNATURE}
+        return cls(spec=spec, beside=digest(beside), signature=Signature.read(document.get(SIGNATURE)))
+
+    def fault(self, trust: Trust, name: str) -> str | None:
+        """Why it is not believed as the job of this name; None: a manager has signed it."""
+        return trust.job_fault(name, self.signature, spec=self.spec, beside=self.beside)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from common.protocol.planner import undecided
 from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
 from common.protocol.saved_job import Again, EditKind, SavedJob
+from common.protocol.signatures import Seal
 from common.protocol.txn import Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.job_calendar import spans_of
 
@@ -81,7 +82,7 @@ class MovedError(Exception):
 
 def plan_unblock(
     keys: Keys, before: Stored, own: OwnMarks, started: Started, *, decided_ms: int | None, now_ms: int, ahead_ms: int,
-    by: str,
+    by: str, seal: Seal | None = None,
 ) -> Edit:  # fmt: skip
     """The edit that sets the job's marks back. ConflictError: none lies ahead; NotFoundError: there is no job.
 
@@ -102,7 +103,9 @@ def plan_unblock(
     if saved.spec.after is None:
         again = _again(saved, started, until_ms=max(marks), now_ms=now_ms)
     mark_ms = now_ms if mark_ms > until_ms else max(mark_ms, now_ms)
-    after = replace(saved, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, again=again)
+    after = replace(saved, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, again=again, signature=None)
+    if (seal := before.seal_of_derived(seal)) is not None:
+        after = after.sealed(seal, before.next_generation(now_ms))
     compares, then = _edit(keys, before, after, now_ms=now_ms, by=by)
     otherwise = Stored.look(keys, before.name)
     record = _missed(before, decided_ms, again, now_ms=now_ms, by=by)

@@ -11,10 +11,11 @@ from pydantic import Field
 
 from common.access.masks import shown_spec
 from common.access.rights import OWNER, Rights, Role
-from common.errors import InvalidInputError, NotFoundError, Problem
+from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem
 from common.jobs.reader import check_name, parse_job
 from common.protocol.edits import StaleRevisionError
-from common.protocol.saved_job import EditKind, JobVersion, SavedJob, changed_fields
+from common.protocol.saved_job import EditKind, JobVersion, SavedJob, Signed, changed_fields
+from common.protocol.signatures import Seal
 from common.protocol.txn import KeyValue
 from manager.access.audited import say, say_change
 from manager.access.needs import needs
@@ -45,6 +46,8 @@ class _Spec:
     made_with: EditKind | None
     """None: the version before it is not kept any more."""
     current: bool = False
+    unsigned: str | None = None
+    """Where the manager signs: why no manager's signature vouches for it."""
 
 
 def add_routes(app: web.Application) -> None:
@@ -100,6 +103,7 @@ async def restore_version(request: web.Request) -> web.Response:
     say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
     known = await _known(request, name, await _former(request, name))
     _, version = _find(known, request.match_info["revision"])
+    _refuse_unsigned(name, version)
     try:
         saved = await parts.service.save(
             parse_job(version.spec), by=caller(request), if_match=revision, change=EditKind.RESTORE
@@ -113,6 +117,16 @@ async def restore_version(request: web.Request) -> web.Response:
         "restored": version.revision,
     }  # fmt: skip
     return answer(document, status=200 if saved.before.job else 201, headers={"ETag": f'"{saved.revision}"'})
+
+
+def _refuse_unsigned(name: str, version: _Spec) -> None:
+    """A restore signs what is restored: not what somebody may have put into the log store."""
+    if version.unsigned is None:
+        return
+    raise ConflictError(
+        f"job {name!r} was not restored: version {version.revision} {version.unsigned}, and this manager signs what it "
+        "restores; look at the version, then save it as a job"
+    )
 
 
 def _name(request: web.Request) -> str:
@@ -132,7 +146,8 @@ async def _known(request: web.Request, name: str, former: Sequence[JobVersion]) 
     parts = request.app[PARTS]
     kv = await parts.etcd.get(parts.keys.job(name))
     is_there = kv is not None and KnownJob.read(name, kv).is_seen_by(rights(request))
-    known = [_current(name, kv, former)] if kv is not None and is_there else []
+    seal = parts.service.seal
+    known = [_current(name, kv, former, seal)] if kv is not None and is_there else []
     for index, version in enumerate(former):
         older = former[index + 1] if index + 1 < len(former) else None
         made_with = older.ended_with if older is not None else None
@@ -140,6 +155,7 @@ async def _known(request: web.Request, name: str, former: Sequence[JobVersion]) 
             _Spec(
                 revision=version.revision, spec=version.spec, saved_ms=version.saved_ms, saved_by=version.saved_by,
                 made_with=EditKind.SAVE if made_with is EditKind.DELETE else made_with,
+                unsigned=None if seal is None else version.fault(seal.trust),
             )
         )  # fmt: skip
     if not known:
@@ -147,7 +163,7 @@ async def _known(request: web.Request, name: str, former: Sequence[JobVersion]) 
     return known
 
 
-def _current(name: str, kv: KeyValue, former: Sequence[JobVersion]) -> _Spec:
+def _current(name: str, kv: KeyValue, former: Sequence[JobVersion], seal: Seal | None) -> _Spec:
     made_with = former[0].ended_with if former else EditKind.SAVE
     try:
         saved = SavedJob.from_json(kv.value, name=name)
@@ -156,6 +172,7 @@ def _current(name: str, kv: KeyValue, former: Sequence[JobVersion]) -> _Spec:
     return _Spec(
         revision=kv.mod_revision, spec=saved.spec.to_stored(), saved_ms=saved.saved_ms, saved_by=saved.saved_by,
         made_with=EditKind.SAVE if made_with is EditKind.DELETE else made_with, current=True,
+        unsigned=None if seal is None else Signed.of(kv.value).fault(seal.trust, name),
     )  # fmt: skip
 
 

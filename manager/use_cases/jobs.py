@@ -49,7 +49,8 @@ from common.protocol.edits import (
 from common.protocol.keys import Keys
 from common.protocol.member import Member
 from common.protocol.placement import is_eligible
-from common.protocol.saved_job import EditKind
+from common.protocol.saved_job import EditKind, Signed
+from common.protocol.signatures import Seal
 from common.protocol.txn import Txn
 from common.timings import Timings
 from manager.background.housekeeping import Delivery
@@ -59,6 +60,10 @@ from manager.watch.eligibility import Eligibility
 _log = logging.getLogger(__name__)
 
 _COMPETING_S = 0.03
+_UNSIGNED = (
+    "is not signed, for what etcd held before this change was not: workers that require signatures do not run it; look "
+    "at it and save it as a whole, or use `etcron admin sign-all`"
+)
 
 
 class RefuseWrongClock(Protocol):
@@ -125,13 +130,18 @@ class JobService:
         max_jobs: int = 1_000_000,
         patience_s: float = 4.0,
         refuse_wrong_clock: RefuseWrongClock = trust_clock,
+        seal: Seal | None = None,
     ) -> None:
-        """``on_edited``: an edit of this job was carried out, and has left the former spec behind. ``workers``: the
+        """``seal``: signs what is saved, for workers that believe nothing else.
+
+        ``on_edited``: an edit of this job was carried out, and has left the former spec behind. ``workers``: the
         live ones. ``jobs``: how many there are, as far as is known; with ``max_jobs`` no other is made.
 
         ``refuse_wrong_clock``: raises ClockOffError where an edit may not be dated by this clock.
         """
         self._refuse_wrong_clock = refuse_wrong_clock
+        self.seal = seal
+        """None: nothing is signed here."""
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
@@ -166,8 +176,9 @@ class JobService:
                     f"{self._max_jobs:,}; delete some, or raise it on each manager"
                 )
             return plan_save(
-                self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change, members=self._workers()
-            )
+                self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change, members=self._workers(),
+                seal=self.seal,
+            )  # fmt: skip
 
         return self._saved(spec, await self._carry_out(spec.name, plan, "saved"), by)
 
@@ -186,7 +197,10 @@ class JobService:
             spec = merged(readable(stored).spec)
             self._refuse_unfit(spec)
             specs.append(spec)
-            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, members=self._workers())
+            return plan_save(
+                self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, members=self._workers(), seal=self.seal,
+                is_derived=True,
+            )  # fmt: skip
 
         outcome = await self._carry_out(name, plan, "saved")
         return self._saved(specs[-1], outcome, by)
@@ -200,8 +214,17 @@ class JobService:
             spec=spec,
             revision=outcome.revision,
             changed=outcome.edit is not None,
-            warnings=self._warnings(spec, mark_ms, outcome.before.problem) + _warnings_of(outcome.edit),
+            warnings=self._warnings(spec, mark_ms, outcome.before.problem)
+            + _warnings_of(outcome.edit)
+            + self._unsigned(outcome),
         )
+
+    def _unsigned(self, outcome: _Outcome) -> tuple[str, ...]:
+        """That a change of what nobody had signed is not signed either."""
+        value = None if outcome.edit is None else outcome.edit.value
+        if self.seal is None or value is None or Signed.of(value).signature is not None:
+            return ()
+        return (_UNSIGNED,)
 
     async def check(self, spec: JobSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The warnings that a save of this spec would give, and which fires it would take away.
@@ -222,8 +245,9 @@ class JobService:
 
         def plan(stored: Stored) -> Edit | None:
             return plan_pause(
-                self._keys, stored, reason=reason, now_ms=self._clock.wall_ms(), by=by, members=self._workers()
-            )
+                self._keys, stored, reason=reason, now_ms=self._clock.wall_ms(), by=by, members=self._workers(),
+                seal=self.seal,
+            )  # fmt: skip
 
         return await self.switch("paused", name, plan, by)
 
@@ -237,7 +261,7 @@ class JobService:
 
         def plan(stored: Stored) -> Edit | None:
             now_ms = self._clock.wall_ms()
-            edit = plan_resume(self._keys, stored, now_ms=now_ms, by=by)
+            edit = plan_resume(self._keys, stored, now_ms=now_ms, by=by, seal=self.seal)
             if edit is not None and stored.saved is not None:
                 self._refuse_unfit(replace(stored.saved.spec, enabled=True))
             return edit

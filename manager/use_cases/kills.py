@@ -16,6 +16,7 @@ from common.jobs.reader import check_name
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill, ask, earlier, look
 from common.protocol.run import EntryState, RunEntry
+from common.protocol.signatures import Seal
 from common.protocol.txn import KeyValue
 from manager.use_cases.jobs import trust_clock
 from manager.views.pending import is_request_of
@@ -46,9 +47,13 @@ class KillService:
         clock: Clock,
         patience_s: float,
         refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
+        seal: Seal | None = None,
     ) -> None:
-        """``refuse_wrong_clock``: as for `JobService`; which runs have begun is told by the clock, one run is named."""
+        """``seal``: signs them, for workers that believe nothing else.
+
+        ``refuse_wrong_clock``: as for `JobService`; which runs have begun is told by the clock, one run is named."""
         self._refuse_wrong_clock = refuse_wrong_clock
+        self._seal = seal
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
@@ -65,7 +70,7 @@ class KillService:
 
         async def ask(run: RunId) -> bool:
             async with limit:
-                return await self._put_kill(Kill(run_id=run, by=by, at_ms=now_ms, reason=reason), deadline)
+                return await self._put_kill(self._kill(run, by=by, at_ms=now_ms, reason=reason), deadline)
 
         asked = await asyncio.gather(*map(ask, runs))
         killed = tuple(run for run, put in zip(runs, asked, strict=True) if put)
@@ -76,7 +81,7 @@ class KillService:
     async def of_run(self, run: RunId, *, by: str, reason: str | None = None) -> KillOutcome:
         """Ask for the end of one run, where it is going; of one that waits to be claimed, that it never starts."""
         check_name(run.job_name)
-        kill = Kill(run_id=run, by=by, at_ms=self._clock.wall_ms(), reason=reason)
+        kill = self._kill(run, by=by, at_ms=self._clock.wall_ms(), reason=reason)
         deadline = self._clock.monotonic() + self._patience_s
         while True:
             there = await self._where(run)
@@ -92,6 +97,10 @@ class KillService:
                 raise OvertakenError(f"{run} was not asked to end: it went from worker to worker meanwhile; try again")
         _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
         return KillOutcome.ASKED
+
+    def _kill(self, run: RunId, *, by: str, at_ms: int, reason: str | None) -> Kill:
+        kill = Kill(run_id=run, by=by, at_ms=at_ms, reason=reason)
+        return kill if self._seal is None else kill.sealed(self._seal)
 
     async def _where(self, run: RunId) -> KeyValue | None:
         """The run's key, or else its request's; a claim turns one into the other, so both are read at one revision."""

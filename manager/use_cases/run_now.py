@@ -34,6 +34,7 @@ from common.protocol.keys import Keys, RunId, sequence_name
 from common.protocol.request import Origin, Request
 from common.protocol.request_writes import CallKeys, Found, ask, remember
 from common.protocol.run import Trigger
+from common.protocol.signatures import Seal
 from common.protocol.txn import KeyValue, Txn
 from manager.http import allowances
 from manager.http.allowances import Allowance, refuse_beyond
@@ -47,6 +48,8 @@ MAX_PAST_MS: Final = 3_600_000
 """An `at` that is past by no more means: at once."""
 _OWN_KEY_MS: Final = 60_000
 """Longer than any call lasts."""
+GRANTED_MS: Final = 86_400_000
+"""How long after its time a run that was signed, or an attempt that follows it, may still start."""
 MOST_WORKERS: Final = 100
 """Of a broadcast job: so many requests, and the rest, fit into one transaction."""
 
@@ -105,9 +108,13 @@ class RunNow:
         patience_s: float,
         remembered: Allowance,
         refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
+        seal: Seal | None = None,
     ) -> None:
-        """``workers_for``: the live workers that would run a job now. ``refuse_wrong_clock``: as for `JobService`."""
+        """``seal``: signs them, for workers that believe nothing else; such a run expires (`GRANTED_MS`).
+
+        ``workers_for``: the live workers that would run a job now. ``refuse_wrong_clock``: as for `JobService`."""
         self._refuse_wrong_clock = refuse_wrong_clock
+        self._seal = seal
         self._remembered = remembered
         self._later = Allowance("at: runs for later")
         self._later_of_job = Allowance("at: runs of this job for later")
@@ -245,7 +252,7 @@ class RunNow:
                     f"{len(workers)} workers fit job {spec.name!r}; one call asks at most {MOST_WORKERS}"
                 )
             sequences = [sequence_name(spec.name, worker) for worker in sorted(workers)]
-        return [
+        requests = [
             Request(
                 run_id=RunId(sequence, call.fire), origin=Origin.RUN_NOW, job_create_revision=job_create_revision,
                 plan_ms=call.plan_ms, dispatch_ms=call.plan_ms, not_before_ms=call.plan_ms, create_ms=call.now_ms,
@@ -254,6 +261,7 @@ class RunNow:
             )
             for sequence in sequences
         ]  # fmt: skip
+        return requests if self._seal is None else [granted(request, self._seal) for request in requests]
 
     async def _send(self, call: _Call, asked: Asked, txn: Txn, deadline: float) -> Found | None:
         """None once it is carried out; else what is there instead, and it certainly is not."""
@@ -268,6 +276,13 @@ class RunNow:
         patience = Patience.until(deadline, self._clock, in_doubt)
         settled = await settle(self._etcd, self._clock, txn, patience, partial(call.keys.earlier, txn))
         return None if settled.done else call.keys.found(settled.answer)
+
+
+def granted(request: Request, seal: Seal) -> Request:
+    """The same, signed, and with an end."""
+    expires_ms = request.not_before_ms + GRANTED_MS
+    grant = seal.run(request.asked_run, not_before_ms=request.not_before_ms, expires_ms=expires_ms)
+    return replace(request, grant=grant, expires_ms=expires_ms)
 
 
 def _is_live(kv: KeyValue | None, now_ms: int) -> Remembered | None:

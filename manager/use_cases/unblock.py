@@ -148,8 +148,9 @@ class Unblocking:
             ) -> Edit:
                 now_ms, ahead_ms = self._clock.wall_ms(), self._ahead_ms
                 return plan_unblock(
-                    self._keys, stored, own, started, decided_ms=decided_ms, now_ms=now_ms, ahead_ms=ahead_ms, by=by
-                )
+                    self._keys, stored, own, started, decided_ms=decided_ms, now_ms=now_ms, ahead_ms=ahead_ms, by=by,
+                    seal=self._service.seal,
+                )  # fmt: skip
 
             try:
                 done = await self._service.switch("unblocked", name, plan, by, reason=reason)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from common.clock import Clock, SystemClock
 from common.configuration.config import WorkerConfig
+from common.configuration.signatures import trust_of
 from common.etcd import Election, EtcdClient, EtcdUser, Session
 from common.jobs.reader import parse_job
 from common.process.lifecycle import Stop, run_loops
@@ -257,7 +258,7 @@ async def working(
             EtcdClient(config.etcd_endpoints, timeout=1.0, user=user, clock=clock) as client,
             RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=1000) as runlog,
         ):
-            agent, stop = Agent(config, data, client, runlog, clock), Stop()
+            agent, stop = Agent(config, data, client, runlog, clock, trust_of(config)), Stop()
             async with agent.parts.guardian, agent.parts.launcher:
                 await agent.prepare()
                 loops = run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))

@@ -43,6 +43,7 @@ KNOWN: Final = {
     "common/configuration/": START, "common/tls.py": THREAD,
     "common/etcd/_rpc.py lacks_descriptors": KERNEL, "common/etcd/auth.py with_password_file": THREAD,
     "common/etcd/certificates.py": THREAD, "common/schedules/zones.py": INSTALLED,
+    "common/signing/": START, "worker/generations.py open": START,
     "common/words/job_table.py": "of `make`, not of a server",
     "manager/access/oidc/provider.py _context": THREAD, "manager/access/oidc/provider.py resolve": THREAD,
     "manager/access/audit_files.py": THREAD,

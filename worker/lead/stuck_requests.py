@@ -148,7 +148,7 @@ class StuckRequests:
     ) -> RequestEnd | None:
         """How a request ends that cannot run any more; what this worker believes for it, etcd has to confirm."""
         name = request.run_id.job_name
-        if (kill := self._kills.by_run.get(request.run_id)) is not None:
+        if (kill := self._kills.believed(request.run_id)) is not None:
             return RequestEnd.killed(self._keys, kill)
         if job is None and name not in self._catalog.set_aside:
             return RequestEnd.deleted(self._keys, name, None)

@@ -27,6 +27,7 @@ from common.protocol.request import Origin, Request
 from common.protocol.txn import KeyValue
 from common.timings import Timings
 from worker.admission import Admission
+from worker.belief import Belief
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
@@ -70,7 +71,9 @@ class RequestQueue:
         on_won: Callable[[Run], None],
         admission: Admission,
         clock: Clock,
+        belief: Belief | None = None,
     ) -> None:
+        self._belief = belief
         self._keys = keys
         self._identity = identity
         self._catalog = catalog
@@ -251,7 +254,9 @@ class RequestQueue:
         room, had_some = self._table.free_slots - self._table.kept_from(_WAITER), False
         while self._claiming.sending < AT_ONCE and (pending := self._requests.line.first()) is not None:
             job = self._runnable(pending.request, now_ms)
-            if job is None:
+            if job is not None and self._belief is not None and self._belief.request_fault(pending.request):
+                self._set_aside(pending)
+            elif job is None:
                 self._requests.arm(pending, now_ms + _LOOK_AGAIN_MS)  # the steward's, or not yet; looked at again
             elif job.spec.slots > room:
                 self._table.wait_for(_WAITER, job.spec.slots, urgency=pending.urgency, had_some=had_some)
@@ -276,7 +281,18 @@ class RequestQueue:
         killed = request.run_id in self._kills.by_run
         if job is None or job.create_revision != request.job_create_revision or killed or request.is_expired(now_ms):
             return None
+        if self._belief is not None and not self._belief.believes(job):
+            return None
         return job if job.spec.enabled or request.is_asked_for else None
+
+    def _set_aside(self, pending: PendingRequest) -> None:
+        """No manager has signed it: it is as if it were not there, and the job's others have their turn."""
+        job = pending.request.run_id.job
+        pending.gone = True
+        self._pending.get(job, {}).pop(pending.key, None)
+        self._take(job, pending.key, None)
+        self._to_plan[job] = None
+        self._alarm.ring()
 
     async def _try(self, pending: PendingRequest, job: PlannedJob, session: Session, counted: Counted) -> None:
         tried = NOTHING

@@ -21,6 +21,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.protocol.fire_claims import Claims, Part
 from common.protocol.keys import Keys, split_sequence
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held, decide
 from common.protocol.proposals import Blocker, Proposal, start_by_ms
 from common.timings import Timings
@@ -71,9 +72,13 @@ class Scheduler:
         timings: Timings,
         clock: Clock,
         held: Callable[[], Held | None] = lambda: None,
+        believes: Callable[[PlannedJob], bool] = lambda _: True,
     ) -> None:
-        """``held``: for how long a leap of the clock had this worker decide nothing, if one had."""
+        """``believes``: whether a job is one that may run; asked before each claim.
+
+        ``held``: for how long a leap of the clock had this worker decide nothing, if one had."""
         self._held = held
+        self._believes = believes
         self._worker = worker
         self._catalog = catalog
         self._members = members
@@ -388,6 +393,9 @@ class Scheduler:
     def _part(self, pending: PendingJob, session: Session, now_ms: int) -> Part | None:
         """What to do first about the job's undecided fires; None where there is nothing, or no telling."""
         job, part = pending.job, None
+        if not self._believes(job):
+            pending.give_up()
+            return None
         try:
             decision = decide(
                 job.fires, job.spec.misfire, mark_ms=pending.base_ms, until_ms=pending.until_ms, now_ms=now_ms,
