@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 
 from aiohttp import web
@@ -22,6 +23,7 @@ from common.process.runtime import leave_alone_what_is_read
 from manager.app import create_app, loops_of
 from manager.http.https import Certificate, certificate_of
 from manager.http.server import Runner
+from manager.http.unix_socket import UnixSocketSite, unix_socket
 from manager.parts import PARTS
 
 _log = logging.getLogger("manager")
@@ -85,15 +87,19 @@ async def serve(config: ManagerConfig, stop: Stop) -> None:
             await site.stop()
 
     await runner.setup()
-    try:
-        certificate = certificate_of(config)
-        await _listen(runner, config, certificate)
-        loops = {**loops_of(app), **({"certificate": certificate.run} if certificate else {})}
-        loops["heap"] = partial(leave_alone_what_is_read, app[PARTS].watching.jobs_read)
-        await run_loops(stop, loops, shut_down=stop_listening)
-    finally:
-        # The last answers, then the connections to the servers.
-        await runner.cleanup()
+    with ExitStack() as stack:
+        try:
+            certificate = certificate_of(config)
+            await _listen(runner, config, certificate)
+            if config.socket is not None:
+                await UnixSocketSite(runner, stack.enter_context(unix_socket(config.socket))).start()
+                _log.info("serving at %s", config.socket, extra={"action": "listening", "socket": str(config.socket)})
+            loops = {**loops_of(app), **({"certificate": certificate.run} if certificate else {})}
+            loops["heap"] = partial(leave_alone_what_is_read, app[PARTS].watching.jobs_read)
+            await run_loops(stop, loops, shut_down=stop_listening)
+        finally:
+            # The last answers, then the connections to the servers.
+            await runner.cleanup()
 
 
 async def _listen(runner: web.AppRunner, config: ManagerConfig, certificate: Certificate | None) -> None:

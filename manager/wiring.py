@@ -24,6 +24,7 @@ from manager.access.audit import Audit
 from manager.access.directory import Directory
 from manager.access.guard import Access, Way
 from manager.access.idle import Idle
+from manager.access.local import OwnerWay, SocketWay
 from manager.access.proxy import proxy_way
 from manager.access.ways import SessionWay, TokenWay
 from manager.background.housekeeping import Housekeeping
@@ -35,6 +36,7 @@ from manager.cluster.jobs_health import JobsReport, look_at_jobs
 from manager.console.pages import templates_in
 from manager.http.allowances import Allowance
 from manager.http.idempotency import IdempotentCalls
+from manager.http.peers import peer_uid
 from manager.parts import Parts
 from manager.use_cases.drains import DrainService
 from manager.use_cases.give_ups import GiveUpService
@@ -180,11 +182,13 @@ def make_parts(
 def _ways(config: ManagerConfig, directory: Directory, idle: Idle) -> Sequence[Way]:
     """In the order in which they are asked: the first that finds a credential of its kind decides."""
     has_tls = config.tls_cert is not None
-    proxy = proxy_way(config, groups_of=directory.subjects_of)
+    proxy = proxy_way(config, groups_of=directory.subjects_of, uid_of=peer_uid)
     return (
         *((proxy,) if proxy is not None else ()),  # a call past the proxy is refused, whatever else it carries
         TokenWay(directory),
         SessionWay(directory, has_tls=has_tls, proxies=config.proxies, used=idle.used),
+        SocketWay(proxy_uid=config.proxy_uid),
+        *((OwnerWay(proxies=config.proxies),) if config.trust_owner else ()),
     )
 
 

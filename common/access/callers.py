@@ -28,7 +28,8 @@ class Via(StrEnum):
     SOCKET = "socket"
     """The Unix socket: the kernel says which system user calls."""
     OWNER = "owner"
-    """A system user who calls over loopback is the one who started this manager."""
+    """The system user as whom this manager runs calls, through the Unix socket or over loopback; or root does, through
+    the socket."""
     PROXY = "proxy"
     """A trusted proxy names the user in a header."""
 

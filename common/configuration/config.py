@@ -15,6 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from common.access.callers import AuthMode
 from common.configuration.files import password_in
 from common.configuration.keys import Key, show
 from common.configuration.signatures import seal_of, trust_of
@@ -175,11 +176,21 @@ def load_manager_config(
     """
     gathered = _gather("manager", path, environ, flags)
     config = ManagerConfig(**_arguments(ManagerConfig, gathered))
-    beyond = not is_loopback(config.host.strip("[]"))
+    if config.allow_unauthenticated and "auth" not in config.origins:
+        config = replace(config, auth=AuthMode.OFF)
+        gathered.notes.append(
+            "allowUnauthenticated is read as auth: off; two releases from now it will not be read: create a user "
+            "(etcron admin create NAME), and take it out"
+        )
+    open_to_all = config.auth is not AuthMode.REQUIRED
+    beyond = open_to_all and not is_loopback(config.host.strip("[]"))
     if beyond and not config.allow_unauthenticated:
         origin = config.origins.get("host", "default")
         message = f'{origin} has "{config.host}", beyond this machine, without a login'
-        remedy = 'give 127.0.0.1, or set "allowUnauthenticated": true if everyone who reaches it may run commands'
+        remedy = (
+            'give 127.0.0.1, or set "auth": "required"; "allowUnauthenticated": true is for where everyone who reaches '
+            "it may run commands"
+        )
         gathered.problems.append(Problem(field="host", message=message, remedy=remedy))
     _refuse(config, gathered)
     if beyond:

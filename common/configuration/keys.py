@@ -7,13 +7,17 @@ answers with the value as the programs use it. What does not fit raises `UnfitEr
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
+
+MAX_SOCKET_PATH: Final = 107
+"""Bytes that the kernel takes of one."""
 
 
 class UnfitError(ValueError):
@@ -260,6 +264,20 @@ class Directory:
         if not isinstance(value, str) or not value or "\0" in value:
             raise UnfitError("the path of a directory")
         return Path(value).expanduser().absolute()
+
+    def read(self, text: str) -> Path:
+        return self.accept(text)
+
+
+@dataclass(frozen=True, slots=True)
+class SocketPath:
+    """Where a Unix socket is to be, made absolute; ``~`` is the user's home."""
+
+    def accept(self, value: object) -> Path:
+        path = Path(value).expanduser().absolute() if isinstance(value, str) and value and "\0" not in value else None
+        if path is None or len(os.fsencode(path)) > MAX_SOCKET_PATH:
+            raise UnfitError(f"the path of a Unix socket, of at most {MAX_SOCKET_PATH} bytes")
+        return path
 
     def read(self, text: str) -> Path:
         return self.accept(text)

@@ -19,6 +19,7 @@ from common.configuration.keys import (
     NumberOrAuto,
     OneOf,
     Pairs,
+    SocketPath,
     Text,
     Truth,
     UnfitError,
@@ -219,6 +220,17 @@ class ManagerConfig(SharedConfig):
     )
     signing_key_file: Path | None = setting(
         Key(name="signingKeyFile", kind=File(), help="private key that jobs, runs and kills are signed with")
+    )
+    socket: Path | None = setting(
+        Key(name="socket", kind=SocketPath(), help="Unix socket to listen on, too: system users of this machine")
+    )
+    trust_owner: bool = setting(
+        Key(
+            name="trustOwner",
+            kind=Truth(),
+            help="whether whoever calls over loopback as the manager's own system user may do everything",
+        ),
+        False,
     )
     allowed_hosts: tuple[str, ...] = setting(
         Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()

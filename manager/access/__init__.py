@@ -4,6 +4,8 @@ needs.py        what each call needs, said beside its handler
 passwords.py    which passwords are taken, how they are kept, whether one is right
 directory.py    users, bindings, tokens and sessions as etcd has them, and what they allow; in step by a watch
 ways.py         a token in a header, a session in a cookie
+local.py        system users of this machine: through the Unix socket, or the manager's own over loopback
+tcp_owner.py    which system user made a connection over loopback, as the kernel says
 proxy.py        a user whom a trusted proxy names, and the proof that it is the proxy
 oidc/           login through an OpenID Connect provider
 idle.py         what keeps a session that is used alive

@@ -6,7 +6,8 @@
 * **Origin** of whatever changes something, and of who listens to events, has to be the host that was called. Browsers
   send it with every such request; other clients send none.
 * What these and ``Sec-Fetch-Site`` say is not believed where they are given twice.
-* The address that a call comes from is that of the connection, or what a proxy of ours says of it.
+* The address that a call comes from is that of the connection, or what a proxy of ours says of it; of the Unix
+  socket, its system user (``uid 1000``).
 * No body is inflated: a few kilobytes of it could be gigabytes.
 """
 
@@ -24,6 +25,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from manager.http.errors import Handler, RequestError
+from manager.http.peers import other_end
 
 ADDRESS = web.RequestKey("address", str)
 UNKNOWN = "unknown"
@@ -34,7 +36,8 @@ def tell_address(proxies: Collection[str]) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        request[ADDRESS] = (request.remote in proxies and _forwarded(request)) or request.remote or UNKNOWN
+        remote = str(other_end(request).peer or request.remote or UNKNOWN)
+        request[ADDRESS] = (remote in proxies and _forwarded(request)) or remote
         return await handler(request)
 
     return middleware

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
@@ -24,6 +25,7 @@ from aiohttp.typedefs import Middleware
 
 from manager.http.errors import Failure, Handler, RequestError, code_of, failure_of, problem, respond
 from manager.http.guards import ADDRESS, UNKNOWN, add_headers
+from manager.http.peers import OtherEnd, peer_of
 
 _GZIP: Final = ("gzip", "x-gzip", "*")
 """Its names; the first that the client has named counts."""
@@ -235,10 +237,10 @@ class _Connection(web.RequestHandler):
         super().__init__(server, **options)
         self._crowd = crowd
         self._address: str | None = None
+        self.other_end = OtherEnd()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        peer = transport.get_extra_info("peername")
-        address = str(peer[0]) if isinstance(peer, tuple) else UNKNOWN
+        address = self._look_at(transport)
         connection = cast(asyncio.Transport, transport)  # uvloop's is none by its type
         if not self._crowd.enter(address):
             self.force_close()  # nothing that it sends is read
@@ -248,6 +250,15 @@ class _Connection(web.RequestHandler):
         self._address = address
         connection.set_write_buffer_limits(high=PIECE)
         super().connection_made(transport)
+
+    def _look_at(self, transport: asyncio.BaseTransport) -> str:
+        """The caller's address; of the Unix socket, its system user."""
+        with contextlib.suppress(OSError):  # it has gone already
+            self.other_end.peer = peer_of(transport.get_extra_info("socket"))
+        if self.other_end.peer is not None:
+            return str(self.other_end.peer)
+        name = transport.get_extra_info("peername")
+        return str(name[0]) if isinstance(name, tuple) else UNKNOWN
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._address is not None:
