@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from common.access.callers import AuthMode
 from common.configuration.config import ManagerConfig, file_object, load_manager_config, load_worker_config, shown
 from common.configuration.flags import add_config_arguments, config_flags, config_path, explain
 from common.errors import ConfigError
@@ -133,12 +134,31 @@ def test_other_variables_of_etcron_are_no_error() -> None:
     load_manager_config(None, {"ETCRON_FAILPOINT": "after_claim:kill", "ETCRON_CONFIG_SLOTS": "3"})
 
 
-def test_listening_beyond_this_machine_has_to_be_allowed() -> None:
-    assert "allowUnauthenticated" in _problems(None, host="0.0.0.0")["host"]
+@pytest.mark.parametrize("auth", ["off", "warn"])
+def test_listening_beyond_this_machine_without_login_has_to_be_allowed(auth: str) -> None:
+    assert "allowUnauthenticated" in _problems(None, host="0.0.0.0", auth=auth)["host"]
 
+    config = load_manager_config(None, {}, {"host": "0.0.0.0", "auth": auth, "allowUnauthenticated": "true"})
+
+    assert config.auth == auth
+    assert "without login" in config.notes[0]
+
+
+def test_listening_beyond_this_machine_with_a_login_needs_no_permission() -> None:
+    assert load_manager_config(None, {}, {"host": "0.0.0.0", "auth": "required"}).notes == ()
+
+
+def test_who_let_everybody_in_before_there_was_a_login_still_does() -> None:
     config = load_manager_config(None, {}, {"host": "0.0.0.0", "allowUnauthenticated": "true"})
 
-    assert "without login" in config.notes[0]
+    assert config.auth is AuthMode.OFF
+    assert "two releases" in config.notes[0]
+    assert "without login" in config.notes[1]
+
+
+@pytest.mark.parametrize("path", ["/" + 107 * "x", "", "a\0b"])
+def test_path_that_no_socket_can_have_is_refused(path: str) -> None:
+    assert "107 bytes" in _problems(None, socket=path)["socket"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])

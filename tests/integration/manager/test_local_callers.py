@@ -1,4 +1,4 @@
-"""System users of the manager's own machine: who gets in through the Unix socket, who over loopback, and who does not."""
+"""System users of the manager's own machine: who gets in by its Unix socket, who over loopback, and who does not."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def on_socket(place: Place, path: Path, **flags: object) -> AsyncIterator[Managed]:
-    async with managing(place, auth="required", **flags) as manager:
+async def on_socket(place: Place, path: Path) -> AsyncIterator[Managed]:
+    async with managing(place, auth="required", trustOwner=True) as manager:
         with unix_socket(path) as bound:
             runner = manager.http.server.runner
             assert runner is not None
@@ -53,8 +53,12 @@ async def on_socket(place: Place, path: Path, **flags: object) -> AsyncIterator[
 
 @pytest.fixture
 async def manager(place: Place, folder: Path) -> AsyncIterator[Managed]:
-    async with on_socket(place, folder / "manager.sock", trustOwner=True) as managed:
+    async with on_socket(place, folder / "manager.sock") as managed:
         yield managed
+
+
+def through(path: Path) -> ClientSession:
+    return ClientSession("http://localhost", connector=UnixConnector(str(path)))
 
 
 def port_of(manager: Managed) -> tuple[str, int]:
@@ -65,29 +69,29 @@ def port_of(manager: Managed) -> tuple[str, int]:
 
 
 async def test_socket_knows_the_managers_own_user_as_owner(manager: Managed, folder: Path) -> None:
-    async with ClientSession(connector=UnixConnector(str(folder / "manager.sock"))) as http:
+    async with through(folder / "manager.sock") as http:
         job = {"command": "true", "cronExpr": "0 0 0 1 1 * *"}
-        async with http.put(f"http://localhost{JOBS}/a", json=job, headers={"If-None-Match": "*"}) as answer:
+        async with http.put(f"{JOBS}/a", json=job, headers={"If-None-Match": "*"}) as answer:
             assert answer.status == 201, await answer.text()
-        async with http.get(f"http://localhost{JOBS}/a") as answer:
+        async with http.get(f"{JOBS}/a") as answer:
             assert (await answer.json())["savedBy"] == f"uid {os.geteuid()}"
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "x-forwarded-host", "Via"])
 async def test_socket_refuses_requests_that_are_passed_on(manager: Managed, folder: Path, header: str) -> None:
     """The attack: a proxy whose user has rights carries the requests of strangers."""
-    async with ClientSession(connector=UnixConnector(str(folder / "manager.sock"))) as http:
-        async with http.get(f"http://localhost{JOBS}", headers={header: "127.0.0.1"}) as answer:
-            assert answer.status == 403
-            assert "passed on" in (await answer.json())["detail"]
+    headers = {header: "127.0.0.1"}
+    async with through(folder / "manager.sock") as http, http.get(JOBS, headers=headers) as answer:
+        assert answer.status == 403
+        assert "passed on" in (await answer.json())["detail"]
 
 
 @pytest.mark.parametrize("header", ["Origin", "Host"])
 async def test_socket_refuses_foreign_pages(manager: Managed, folder: Path, header: str) -> None:
-    async with ClientSession(connector=UnixConnector(str(folder / "manager.sock"))) as http:
-        async with http.post(f"http://localhost{JOBS}/a/pause", headers={header: "http://evil.example"}) as answer:
-            assert answer.status == 403
-            assert (await answer.json())["code"] in ("foreign-origin", "foreign-host")
+    headers = {header: "http://evil.example"}
+    async with through(folder / "manager.sock") as http, http.post(f"{JOBS}/a/pause", headers=headers) as answer:
+        assert answer.status == 403
+        assert (await answer.json())["code"] in ("foreign-origin", "foreign-host")
 
 
 @as_root
@@ -190,9 +194,9 @@ async def test_nobody_is_the_owner_by_loopback_where_that_is_not_asked_for(place
 
 
 async def test_known_proxies_address_is_nobodys(place: Place) -> None:
-    async with managing(place, auth="required", trustOwner=True, proxies=["127.0.0.1"]) as manager:
-        async with manager.http.get(JOBS) as answer:
-            assert answer.status == 401
+    ours = managing(place, auth="required", trustOwner=True, proxies=["127.0.0.1"])
+    async with ours as manager, manager.http.get(JOBS) as answer:
+        assert answer.status == 401
 
 
 async def test_owners_browser_does_not_act_for_foreign_pages(manager: Managed) -> None:
@@ -252,9 +256,8 @@ async def test_process_serves_both_and_removes_its_socket(place: Place, tmp_path
             assert answer.status == 200
         assert (await OtherUser().get(port))[0] == 401
         assert (await OtherUser(groups=(GROUP,)).get(str(path)))[0] == 403
-        async with ClientSession(connector=UnixConnector(str(path))) as http:
-            async with http.get(f"http://localhost{JOBS}") as answer:
-                assert answer.status == 200
+        async with through(path) as http, http.get(JOBS) as answer:
+            assert answer.status == 200
         running.terminate()
         assert await running.wait() == 0
     assert not path.exists()
