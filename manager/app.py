@@ -14,7 +14,7 @@ from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
 from manager.access.audited import audited
-from manager.access.guard import access_guard
+from manager.access.guard import access_guard, known_name
 from manager.api import legacy, routes
 from manager.api.openapi import take_none_where_there_are_none
 from manager.console import pages
@@ -59,7 +59,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             time_limit(read_s + write_s),
             access_guard(lambda request: request.app[PARTS].access),
             take_none_where_there_are_none,
-            idempotent(lambda request: request.app[PARTS].calls, read_s=read_s),
+            idempotent(lambda request: request.app[PARTS].calls, read_s=read_s, who=known_name),
             pages.missing_page,
         ],
     )

@@ -33,6 +33,7 @@ from manager.use_cases.jobs import JobService
 from manager.use_cases.kills import KillService
 from manager.use_cases.run_now import RunNow
 from manager.use_cases.unblock import Unblocking
+from manager.views.day_counts import SeenStatistics
 from manager.views.ending import EndingRuns
 from manager.views.fires import Fires
 from manager.views.history import History
@@ -72,6 +73,7 @@ class Parts:
     events: EventHub
     history: History
     pending: Pending
+    statistics: SeenStatistics
     health: Health
     housekeeping: Housekeeping
     versions: Versions

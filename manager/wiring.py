@@ -46,6 +46,7 @@ from manager.use_cases.last_decided import LastDecided
 from manager.use_cases.run_now import RunNow
 from manager.use_cases.unblock import Unblocking
 from manager.views.cursors import SealedCursors
+from manager.views.day_counts import SeenStatistics
 from manager.views.ending import EndingRuns, shown
 from manager.views.fires import Fires
 from manager.views.history import History
@@ -84,8 +85,8 @@ def make_parts(
         clock=clock,
         log_store=redact_uri(config.mongodb_uri),
         guard=guard,
-        look_at_jobs=lambda members, away: _look_at_jobs(watching, members, away, clock),
-        blocked=lambda: watching.blocked.until,
+        look_at_jobs=lambda members, away, rights: _look_at_jobs(watching, members, away, rights, clock),
+        blocked=lambda rights: watching.blocked.until(rights),
         audit=lambda away: audit.problems(log_store_is_away=away),
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
@@ -164,6 +165,7 @@ def make_parts(
         events=events,
         history=history,
         pending=pending,
+        statistics=SeenStatistics(history, watching.catalog),
         health=health,
         housekeeping=housekeeping,
         versions=versions,
@@ -193,12 +195,12 @@ def _ways(config: ManagerConfig, directory: Directory, idle: Idle) -> Sequence[W
 
 
 async def _look_at_jobs(
-    watching: Watching, members: Sequence[Member], away: Iterable[Past], clock: Clock
+    watching: Watching, members: Sequence[Member], away: Iterable[Past], rights: Rights, clock: Clock
 ) -> JobsReport:
     """Nothing is known of them before they have been read, or while etcd is away."""
     if not watching.jobs_read.is_set() or watching.stale_since_ms is not None:
         return JobsReport()
-    return await look_at_jobs(watching.catalog, members, away, now_ms=clock.wall_ms())
+    return await look_at_jobs(watching.catalog, members, away, rights, now_ms=clock.wall_ms())
 
 
 def _live(

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, Self, TypeAlias, TypeGuard
@@ -191,6 +191,21 @@ class Statistics:
     async def _remove(self, documents: Sequence[Document]) -> None:
         if documents:
             await self._collection.bulk_write([DeleteOne({"_id": one["_id"]}) for one in documents], ordered=False)
+
+
+def day_counts_of(documents: Iterable[Mapping[str, Any]]) -> list[DayCounts]:
+    """What these log documents come to by the day that they are planned on, oldest first."""
+    by_day: dict[int, dict[str, Counts]] = {}
+    for document in documents:
+        if _is_number(plan_ms := document.get("planTime")):
+            _count(document, by_day.setdefault(plan_ms // (_HOURS * HOUR_MS), {}))
+    found: list[DayCounts] = []
+    for day, by_job in sorted(by_day.items()):
+        whole = Counts()
+        for counts in by_job.values():
+            _add(counts, whole)
+        found.append(_day_counts(day, whole))
+    return found
 
 
 def _count(document: Mapping[str, Any], to: dict[str, Counts]) -> None:

@@ -75,6 +75,12 @@ class Access:
         return None
 
 
+def known_name(request: web.Request) -> str | None:
+    """Who calls, where a credential says so."""
+    caller = request.get(CALLER)
+    return None if caller is None or caller.identity is None else caller.identity.name
+
+
 def access_guard(access_of: Callable[[web.Request], Access]) -> Middleware:
     """The middleware: 401 for who is not known, 403 for who may not."""
 

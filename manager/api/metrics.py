@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from common.access.rights import Role
+from common.access.rights import OWNER, Role
 from common.errors import EtcdError, UnavailableError
 from common.protocol.clocks import Clocks
 from common.runlog import DayCounts
@@ -184,9 +184,12 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/metrics", show_metrics)
 
 
-@needs(Role.VIEWER)
+@needs(Role.VIEWER, everywhere=True)
 async def show_metrics(request: web.Request) -> web.Response:
-    """Everything at this moment, in the text format that the caller asks for."""
+    """Everything at this moment, in the text format that the caller asks for.
+
+    For those who may read everything: they are sums over all jobs, which the log store keeps as sums.
+    """
     seen = await _measured(request.app[PARTS])
     try:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
@@ -210,7 +213,7 @@ class _Once(Collector):
 async def _measured(parts: Parts) -> Measured:
     watching, store_is_away = parts.watching, parts.health.log_store_away  # then nobody waits to find it away again
     report, failing, today, workers, clocks = await asyncio.gather(
-        parts.health.look(),
+        parts.health.look(OWNER),
         _known(parts.history.count_failing(watching.catalog, MAX_FAILING), unless=store_is_away),
         _known(_today(parts), unless=store_is_away),
         _known(parts.inventory.workers()),

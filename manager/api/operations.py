@@ -144,6 +144,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         parameters=statistics.StatisticsQuery.parameters(),
         answers={200: record({
             "job": maybe(TEXT), "from": TEXT, "to": TEXT, "items": array(ref("DayCounts")), "total": ref("Counts"),
+            "warnings": array(TEXT),
         })},
         refuses=(404,),
     ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from common.access.rights import Role
+from common.access.rights import Rights, Role
+from common.errors import LoginNeededError, UnavailableError
+from manager.access.guard import NO_RIGHTS
 from manager.access.needs import anonymous, needs
 from manager.api import audit, bulk, events, jobs, metrics, run_now, runs, statistics, system, versions, workers
 from manager.api import openapi as openapi
@@ -38,11 +40,23 @@ async def livez(request: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """200 while jobs can be saved and listed, else 503; ``?verbose`` says what was seen of each server.
 
-    Whoever calls this manager by another name hears the status alone: problems name jobs and workers.
+    Whoever is not known, or calls this manager by another name, hears the status alone: problems name jobs and workers.
     """
-    report = await request.app[PARTS].health.look()
-    document = report.document(verbose="verbose" in request.query) if request[KNOWS_US] else {"status": report.state}
+    seen_by = await _reader(request)
+    report = await request.app[PARTS].health.look(seen_by or NO_RIGHTS)
+    document = {"status": report.state} if seen_by is None else report.document(verbose="verbose" in request.query)
     return answer(document, status=503 if report.state == "unready" else 200)
+
+
+async def _reader(request: web.Request) -> Rights | None:
+    """What a caller of a probe may know; None: no more than whether all is well."""
+    if not request[KNOWS_US]:
+        return None
+    try:
+        rights = (await request.app[PARTS].access.caller(request)).rights
+    except (LoginNeededError, UnavailableError):  # a probe is answered, whatever its credential is worth
+        return None
+    return rights if rights.has(Role.VIEWER) else None
 
 
 @needs(Role.VIEWER)

@@ -16,7 +16,7 @@ from common.runlog import DayCounts
 from manager.access.needs import needs
 from manager.api.schemas import text
 from manager.http.queries import Query, single, whole
-from manager.parts import PARTS, answer
+from manager.parts import PARTS, answer, rights
 
 MAX_DAYS: Final = 400
 """The steward keeps no more."""
@@ -36,16 +36,22 @@ def add_routes(app: web.Application) -> None:
 
 @needs(Role.VIEWER)
 async def show_statistics(request: web.Request) -> web.Response:
-    """The last days, newest first, today included; and all of them together. 404: nobody knows the job."""
+    """The last days, newest first, today included; and all of them together. 404: nobody knows the job.
+
+    Of what the caller may know; 403 where too many jobs would have to be added up for it.
+    """
     parts, asked = request.app[PARTS], StatisticsQuery.read(request)
     job, count, today = asked.job, asked.days, parts.clock.wall_ms() // _DAY_MS
     days = range(today - count + 1, today + 1)
-    found = await parts.history.statistics(job, days)
-    if job is not None and not found and parts.watching.catalog.get(job) is None:
+    found, warnings = await parts.statistics.of(job, days, rights(request))
+    if job is not None and not found and parts.watching.catalog.seen(job, rights(request)) is None:
         raise NotFoundError(f"there is no job {job}, and none of that name has had a fire in the last {count} days")
     by_day = {one.day: _view([one]) for one in found}
     items = [{"day": _text(day), **by_day.get(day, _view([]))} for day in reversed(days)]
-    return answer({"job": job, "from": _text(days[0]), "to": _text(today), "items": items, "total": _view(found)})
+    return answer({
+        "job": job, "from": _text(days[0]), "to": _text(today), "items": items, "total": _view(found),
+        "warnings": warnings,
+    })  # fmt: skip
 
 
 def _view(days: Sequence[DayCounts]) -> dict[str, Any]:

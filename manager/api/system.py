@@ -16,7 +16,7 @@ from common.protocol.member import Beat
 from common.version import VERSION
 from manager.access.needs import needs
 from manager.cluster.clocks import clock_view
-from manager.parts import PARTS, Parts, answer
+from manager.parts import PARTS, Parts, answer, rights
 
 
 def add_routes(app: web.Application) -> None:
@@ -26,25 +26,31 @@ def add_routes(app: web.Application) -> None:
 
 @needs(Role.VIEWER)
 async def show_system(request: web.Request) -> web.Response:
-    """Everything at once; what a server that is away would say is left out, and `ready` says so."""
+    """Everything at once; what a server that is away would say is left out, and `ready` says so.
+
+    How it is configured, and what there is to note, is for those who administer everything.
+    """
     parts = request.app[PARTS]
-    report = await parts.health.look()
+    is_admin = rights(request).has_everywhere(Role.ADMIN)
+    report = await parts.health.look(rights(request))
     return answer(
         {
             "version": VERSION,
             "python": platform.python_version(),
             "manager": parts.name,
             "ready": report.document(verbose=True),
-            "configuration": [
-                {"key": key, "value": value, "origin": origin} for key, value, origin in shown(parts.config)
-            ],
+            "configuration": _configuration(parts) if is_admin else [],
             "managers": await _managers(parts),
             "nowMs": parts.clock.wall_ms(),
             "unauthenticatedBeyondLoopback": is_open_to_all(parts.config),
             "eventClients": len(parts.events),
-            "notes": list(parts.notes),
+            "notes": list(parts.notes) if is_admin else [],
         }
     )
+
+
+def _configuration(parts: Parts) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value, "origin": origin} for key, value, origin in shown(parts.config)]
 
 
 def is_open_to_all(config: ManagerConfig) -> bool:

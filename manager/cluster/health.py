@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, UnavailableError
 from common.etcd import EtcdClient, Status
@@ -136,14 +137,14 @@ class Health:
         clock: Clock,
         log_store: str,
         guard: ClockGuard,
-        look_at_jobs: Callable[[Sequence[Member], Iterable[Past]], Awaitable[JobsReport]],
-        blocked: Callable[[], Mapping[str, int]] = dict,
+        look_at_jobs: Callable[[Sequence[Member], Iterable[Past], Rights], Awaitable[JobsReport]],
+        blocked: Callable[[Rights], Mapping[str, int]] = lambda rights: {},
         audit: Callable[[bool], Iterable[str]] = lambda _: (),
     ) -> None:
-        """``look_at_jobs``: by these live workers, and those that have left.
+        """``look_at_jobs``: by these live workers, and those that have left, as far as a caller may know.
 
-        ``blocked``: by job, until when it does not fire; the latest first. ``audit``: what is wrong with this
-        manager's audit, given whether the log store is away.
+        ``blocked``: by job, until when it does not fire; the latest first; of those that a caller may know of.
+        ``audit``: what is wrong with this manager's audit, given whether the log store is away.
         """
         self._audit = audit
         self._look_at_jobs = look_at_jobs
@@ -212,8 +213,8 @@ class Health:
             "problem": "; ".join(problems) or None,
         }
 
-    async def look(self) -> Report:
-        """Ask all of them now."""
+    async def look(self, rights: Rights) -> Report:
+        """Ask all of them now; of jobs it tells what a caller may know."""
         endpoints, guard = self._etcd.endpoints, self._guard
         workers, log_store, answers, (compared, unread), (kept, _), remembered = await asyncio.gather(
             self._workers(), self._log_store(), asyncio.gather(*map(self._member, endpoints)),
@@ -225,7 +226,7 @@ class Health:
         clocks = clocks_view(compared, known=unread is None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms)
         live = {worker.worker for worker in workers or ()}
         gone = [entry for name, entry in roster.items() if name not in live]
-        jobs = JobsReport() if workers is None else await self._look_at_jobs(workers, gone)
+        jobs = JobsReport() if workers is None else await self._look_at_jobs(workers, gone, rights)
         log_store["retention"] = _retention_view(kept)
         away = self._etcd_seen.problem
         faults = [] if away else [*_faults(members), *self._gateways.faults]
@@ -239,7 +240,7 @@ class Health:
             problems += _worker_faults(workers)
         problems += jobs.problems
         problems += [] if clocks["problem"] is None else [clocks["problem"]]
-        blocked = self._blocked()
+        blocked = self._blocked(rights)
         problems += _blocked_problem(blocked)
         problems += self._audit(self.log_store_away)
         return Report(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from common.access.rights import Rights
 from common.jobs.job import JobSpec
 from common.protocol.member import Member
 from common.protocol.placement import Past, is_eligible, why_nobody
@@ -51,10 +52,13 @@ class JobsReport:
 
 
 async def look_at_jobs(
-    catalog: Catalog, members: Sequence[Member], away: Iterable[Past], *, now_ms: int
+    catalog: Catalog, members: Sequence[Member], away: Iterable[Past], rights: Rights, *, now_ms: int
 ) -> JobsReport:  # fmt: skip
-    """By these live workers, and those that have left. Where none is live, that is not said of each job."""
-    broken = catalog.broken
+    """By these live workers, and those that have left. Where none is live, that is not said of each job.
+
+    Of jobs that a caller may know of; the counts are of these alone.
+    """
+    broken = catalog.broken if rights.sees_unlabelled else set[str]()
     report_broken = [(name, (catalog.problem_of(name) or "")[:_LONGEST]) for name in sorted(broken)[:_NAMED]]
     away, without, count = tuple(away), list[tuple[str, str]](), 0
     fits = _Fits(members)
@@ -65,7 +69,7 @@ async def look_at_jobs(
         if spec is None or fits.any(spec):
             continue
         for name in names:
-            job = catalog.get(name)
+            job = catalog.seen(name, rights)
             if job is None or job.saved is None:
                 continue
             ends_ms = [moment.ms for moment in (job.saved.spec.at, job.saved.spec.end_at) if moment is not None]

@@ -90,9 +90,15 @@ class IdempotentCalls:
         self._longest_ms = int(longest_s * 1000) + 1000
         self._patience_s = patience_s
 
-    async def carry_out(self, request: web.Request, handler: Handler, idempotency: Idempotency) -> web.StreamResponse:
-        """The answer of the call, or the one that it got before."""
-        key = self._keys.deduped(ANYTHING, digest_of("call", request.method, request.path, idempotency.key))
+    async def carry_out(
+        self, request: web.Request, handler: Handler, idempotency: Idempotency, *, who: str | None
+    ) -> web.StreamResponse:
+        """The answer of the call, or the one that it got before.
+
+        ``who``: one caller never gets another's answer; None: nobody knows who it is.
+        """
+        whose = () if who is None else (who,)
+        key = self._keys.deduped(ANYTHING, digest_of("call", request.method, request.path, idempotency.key, *whose))
         now_ms = self._clock.wall_ms()
         going_on = Remembered(
             expires_ms=now_ms + self._longest_ms, fingerprint=idempotency.fingerprint, token=secrets.token_hex(8)
@@ -145,8 +151,10 @@ class IdempotentCalls:
             _log.warning("the answer to a call with an %s is not remembered: %s", HEADER, error, extra=extra)
 
 
-def idempotent(calls: Callable[[web.Request], IdempotentCalls], *, read_s: float) -> Middleware:
-    """The middleware that looks at the header of every POST of ours."""
+def idempotent(
+    calls: Callable[[web.Request], IdempotentCalls], *, read_s: float, who: Callable[[web.Request], str | None]
+) -> Middleware:
+    """The middleware that looks at the header of every POST of ours. ``who``: whose call it is, where that is known."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -163,7 +171,7 @@ def idempotent(calls: Callable[[web.Request], IdempotentCalls], *, read_s: float
         if resource is not None and resource.canonical == RUN_CALL:
             request[IDEMPOTENCY] = idempotency
             return await handler(request)
-        return await calls(request).carry_out(request, handler, idempotency)
+        return await calls(request).carry_out(request, handler, idempotency, who=who(request))
 
     return middleware
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import EtcronError
 from common.etcd import EtcdClient
@@ -37,10 +38,10 @@ class BlockedJobs:
         self._until: Mapping[str, tuple[int, int]] = {}
         """With the job's revision: an edit may have moved the mark."""
 
-    @property
-    def until(self) -> Mapping[str, int]:
-        """Those that still are, the latest first; ms since the epoch."""
-        return {job: until_ms for job in self._until if (until_ms := self.of(job)) is not None}
+    def until(self, rights: Rights) -> Mapping[str, int]:
+        """Those that still are and that a caller may know of, the latest first; ms since the epoch."""
+        seen = (job for job in self._until if self._catalog.seen(job, rights) is not None)
+        return {job: until_ms for job in seen if (until_ms := self.of(job)) is not None}
 
     def of(self, job: str) -> int | None:
         """Until when this one is; None: it is not, or it is not known."""

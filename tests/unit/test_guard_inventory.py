@@ -22,7 +22,7 @@ EXPECTED = {
     "GET /static/{path}": NOTHING,
     "GET /livez": NOTHING,
     "GET /readyz": NOTHING,
-    "GET /metrics": "viewer",
+    "GET /metrics": "viewer everywhere",
     "POST /job/save": "editor",
     "POST /job/delete": "editor",
     "POST /job/kill": "operator",

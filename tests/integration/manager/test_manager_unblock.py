@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from common.access.rights import OWNER
 from common.clock import SystemClock
 from common.errors import ConflictError, UnavailableError
 from common.etcd import EtcdClient
@@ -388,7 +389,7 @@ async def test_mark_in_the_near_future_is_shown_where_one_looks(manager: Managed
 
     async def are_known() -> bool:
         await blocked.look()
-        return blocked.until == {"j": until_ms, "k": until_ms - 5}
+        return blocked.until(OWNER) == {"j": until_ms, "k": until_ms - 5}
 
     await wait_until(are_known, description="both are known to be blocked")
     row = await manager.get("/api/v1/jobs/j")
@@ -408,7 +409,7 @@ async def test_mark_in_the_near_future_is_shown_where_one_looks(manager: Managed
     await manager.call("POST", "/api/v1/jobs/j/pause", {})
 
     async def is_told() -> bool:
-        return list(blocked.until) == ["k"]
+        return list(blocked.until(OWNER)) == ["k"]
 
     await wait_until(is_told, description="a paused job does not wait for a mark")
 
@@ -417,7 +418,7 @@ async def test_mark_that_is_a_moment_ahead_blocks_nothing(manager: Managed) -> N
     await manager.save(job())
     await put_mark(manager, now_ms() + 9_000)
     await manager.parts.watching.blocked.look()
-    assert manager.parts.watching.blocked.until == {}
+    assert manager.parts.watching.blocked.until(OWNER) == {}
 
 
 # What the wrong clock had decided

@@ -1,0 +1,410 @@
+"""What a caller may see: every GET, called by those who may know of one team's jobs, of another's, of all, of none.
+
+Everything of the other team has the word "hidden" in it, everything of one's own team the word "ours". What is expected
+is written down here by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import pytest
+
+from common.access.rights import Role
+from common.jobs.reader import parse_job
+from common.protocol.keys import RunId, encode_mark
+from common.protocol.request import Origin, Request
+from common.protocol.run import RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.saved_job import EditKind, JobVersion, SavedJob
+from manager.access.needs import inventory
+from tests.support.access import Accessing
+from tests.support.event_stream import EventStream, listening
+from tests.support.joining import join
+from tests.support.managing import Managed, Place, managing
+from tests.support.open_runs import now_ms, open_entry, record_of
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+DAY_MS: Final = 86_400_000
+MINUTE_MS: Final = 60_000
+OURS: Final = {"team": "ours"}
+THEIRS: Final = {"team": "theirs", "secret-label": "hidden-label"}
+HIDDEN: Final = (
+    "hidden-job", "hidden-command", "hidden-value", "HIDDEN_NAME", "hidden-label", "hidden-output", "hidden-reason",
+    "hidden-caller", "hidden-zone", "hidden-former", "hidden-moved", "hidden-arg", "hidden-broken",
+)  # fmt: skip
+"""What must not occur in any answer to those who may know of our jobs alone."""
+MASKED: Final = "ours-value"
+"""The value of a variable, which a viewer may not read."""
+
+ADMIN_ONLY: Final = frozenset({"GET /metrics"})
+"""Calls for those who may read everything."""
+WITHOUT_JOBS: Final = frozenset({
+    "GET /", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}", "GET /workers",
+    "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
+    "GET /login", "GET /users", "GET /tokens", "GET /audit", "GET /access", "GET /account",
+    "GET /api/v1/whoami", "GET /api/v1/login", "GET /api/v1/login/oidc", "GET /api/v1/login/oidc/callback",
+    "GET /api/v1/sessions", "GET /api/v1/tokens", "GET /api/v1/users", "GET /api/v1/users/{name}",
+    "GET /api/v1/services", "GET /api/v1/bindings", "GET /api/v1/access/explain", "GET /api/v1/audit",
+    "GET /api/v1/audit/verify",
+})  # fmt: skip
+"""Calls that answer nothing of jobs or runs, or have a test of their own for who is told what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How one call is made: by our own things, and by theirs and by what there is not, which must be told alike."""
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...] = ()
+    """``{job}`` and ``{run}``: theirs in one call, and in another one some that there are not."""
+    shows: tuple[str, ...] = ()
+    """What our own answers hold, one for each; "" where nothing of ours is in it."""
+
+
+RUNS: Final = "/api/v1/runs"
+JOBS: Final = "/api/v1/jobs"
+MATRIX: Final = {
+    "GET /readyz": Look(ours=("/readyz", "/readyz?verbose"), shows=("", "ours-zone")),
+    "GET /job/list": Look(ours=("/job/list",), shows=("ours-command",)),
+    "GET /job/log": Look(
+        ours=("/job/log?name=ours-job", "/job/log?name=moved-job"), theirs=("/job/log?name={job}",),
+        shows=("ours-output", ""),
+    ),
+    "GET /worker/list": Look(ours=("/worker/list",), shows=("10.0.0.1",)),
+    "GET /api/v1/jobs": Look(
+        ours=(
+            JOBS, f"{JOBS}?limit=1", f"{JOBS}?q=ours", f"{JOBS}?q=hidden", f"{JOBS}?label=team",
+            f"{JOBS}?label=secret-label", f"{JOBS}?state=running", f"{JOBS}?state=failing", f"{JOBS}?state=broken",
+        ),
+        shows=("ours-job", "moved-job", "ours-job", '"total":0', "ours-job", '"total":0', "ours-job", "", '"total":0'),
+    ),
+    "GET /api/v1/jobs/{name}": Look(
+        ours=(f"{JOBS}/ours-job", f"{JOBS}/moved-job"), theirs=(f"{JOBS}/{{job}}",), shows=("ours-command", "moved")
+    ),
+    "GET /api/v1/jobs/{name}/fires": Look(
+        ours=(f"{JOBS}/ours-job/fires", f"{JOBS}/ours-job/fires?from=1&limit=500", f"{JOBS}/moved-job/fires?from=1"),
+        theirs=(f"{JOBS}/{{job}}/fires", f"{JOBS}/{{job}}/fires?from=1&limit=500"),
+        shows=("ours-job@", "ours-job@", ""),
+    ),
+    "GET /api/v1/jobs/{name}/versions": Look(
+        ours=(f"{JOBS}/ours-job/versions", f"{JOBS}/moved-job/versions"), theirs=(f"{JOBS}/{{job}}/versions",),
+        shows=('"current":true', '"current":true'),
+    ),
+    "GET /api/v1/jobs/{name}/versions/{revision}": Look(
+        ours=(f"{JOBS}/ours-job/versions/7",), shows=("ours-former",),
+        theirs=(f"{JOBS}/{{job}}/versions/8", f"{JOBS}/{{job}}/versions/odd"),
+    ),
+    "GET /api/v1/jobs/{name}/versions/{revision}/compare": Look(
+        ours=(f"{JOBS}/ours-job/versions/7/compare",), shows=("ours-former",),
+        theirs=(f"{JOBS}/{{job}}/versions/8/compare",),
+    ),
+    "GET /api/v1/runs": Look(
+        ours=(
+            RUNS, f"{RUNS}?limit=1", f"{RUNS}?status=running", f"{RUNS}?status=failed", f"{RUNS}?worker=w1",
+            f"{RUNS}?job=ours-job", f"{RUNS}?job=moved-job",
+        ),
+        theirs=(f"{RUNS}?job={{job}}", f"{RUNS}?job={{job}}&status=running"),
+        shows=("ours-job@", "ours-job@", "ours-job@", "", "ours-job@", "ours-arg", ""),
+    ),
+    "GET /api/v1/runs/{id}": Look(
+        ours=(f"{RUNS}/{quote('ours-job@1000000#1')}",), theirs=(f"{RUNS}/{{run}}",), shows=("ours-output",)
+    ),
+    "GET /api/v1/runs/{id}/output": Look(
+        ours=(f"{RUNS}/{quote('ours-job@1000000#1')}/output",), theirs=(f"{RUNS}/{{run}}/output",),
+        shows=("ours-output",),
+    ),
+    "GET /api/v1/statistics": Look(
+        ours=("/api/v1/statistics", "/api/v1/statistics?job=ours-job", "/api/v1/statistics?job=moved-job"),
+        theirs=("/api/v1/statistics?job={job}",), shows=("", "", '"runs":0'),
+    ),
+    "GET /api/v1/workers": Look(ours=("/api/v1/workers",), shows=('"w1"',)),
+    "GET /api/v1/system": Look(ours=("/api/v1/system",), shows=("ours-zone",)),
+    "GET /api/v1/events": Look(ours=()),
+}  # fmt: skip
+"""The stream has a test of its own, below."""
+
+
+@pytest.fixture
+async def guarded(place: Place) -> AsyncIterator[Managed]:
+    """A manager that asks everybody who they are."""
+    async with managing(place, auth="required") as managed:
+        yield managed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Jobs, runs and callers of two teams."""
+
+    manager: Managed
+    callers: dict[str, dict[str, str]]
+    """By who they are: ours, theirs, viewer and admin of all, and one without any binding."""
+
+    async def get(self, who: str, path: str) -> tuple[int, str]:
+        async with self.manager.http.get(path, headers=self.callers[who]) as response:
+            return response.status, await response.text()
+
+    async def save(self, name: str, labels: dict[str, str], *, saved_ms: int | None = None, **fields: Any) -> int:
+        """Put the job as a manager would; its revision."""
+        document = {"name": name, "command": "true", "cronExpr": "0 0 0 1 1 * 2099", "labels": labels} | fields
+        at_ms = now_ms() if saved_ms is None else saved_ms
+        saved = SavedJob(spec=parse_job(document), anchor_ms=at_ms, saved_ms=at_ms, saved_by=f"{name}-caller")
+        keys, etcd = self.manager.keys, self.manager.etcd
+        return await etcd.put(keys.job(name), saved.to_json())
+
+    async def settled(self) -> None:
+        """The manager has seen all that is in etcd."""
+        revision = await self.save("zzz-ours-last", OURS)
+        runs = self.manager.parts.watching.open_runs
+        assert await self.manager.parts.watching.has_reached(revision)
+        await wait_until(lambda: len(runs) == 3, description="the open runs are seen")
+
+
+@pytest.fixture
+async def world(guarded: Managed) -> World:
+    access = Accessing(guarded)
+    callers = {
+        "ours": await access.user("olive", Role.VIEWER, labels={"team": ["ours"]}),
+        "ours-operator": await access.user("otto", Role.OPERATOR, labels={"team": ["ours"]}),
+        "theirs": await access.user("theo", Role.VIEWER, labels={"team": ["theirs"]}),
+        "viewer": await access.user("vera", Role.VIEWER),
+        "admin": await access.user("ada", Role.ADMIN),
+        "nobody": await access.user("nemo"),
+        "anonymous": {},
+    }
+    world = World(manager=guarded, callers=callers)
+    keys, etcd = guarded.keys, guarded.etcd
+    await join(guarded, "w1", labels={"zone": "a"})
+    saved_ms = now_ms() - MINUTE_MS
+    await world.save("ours-job", OURS, command="echo ours-command", env={"OURS_NAME": MASKED}, saved_ms=saved_ms)
+    await world.save("ours-lost", OURS, command="true", workers={"zone": ["ours-zone"]})
+    await world.save("moved-job", OURS, command="echo moved", saved_ms=saved_ms)
+    await world.save(
+        "hidden-job", THEIRS, command="echo hidden-command", env={"HIDDEN_NAME": "hidden-value"}, saved_ms=saved_ms
+    )
+    await world.save("hidden-lost", THEIRS, command="true", workers={"zone": ["hidden-zone"]})
+    await etcd.put(keys.job("hidden-broken"), b"no job")
+    mark = encode_mark(now_ms() + DAY_MS)
+    await etcd.put(keys.mark("hidden-job"), mark)
+    for job, labels, word in (("ours-job", OURS, "ours"), ("hidden-job", THEIRS, "hidden"),
+                              ("moved-job", THEIRS, "hidden-moved")):  # fmt: skip
+        await write(guarded, job, labels, word)
+    for job, word in (("hidden-job", "hidden"), ("ours-job", "ours")):
+        there = await etcd.get(keys.job(job))
+        assert there is not None
+        request = Request(
+            run_id=RunId(job, "r-9"), origin=Origin.RUN_NOW, job_create_revision=there.create_revision, plan_ms=1,
+            dispatch_ms=1, not_before_ms=now_ms() + DAY_MS, trigger=Trigger.API, by=f"{word}-caller",
+            args=(f"{word}-arg",),
+        )  # fmt: skip
+        await etcd.put(keys.request(request.run_id), request.to_json())
+    await world.settled()
+    await guarded.parts.watching.blocked.look()
+    return world
+
+
+async def write(manager: Managed, job: str, labels: dict[str, str], word: str) -> None:
+    """One run that has ended, one that goes, and a former version, all of which carry these labels."""
+    records = [
+        record(RunId.planned(job, 1_000_000), labels, word),
+        record(RunId.planned(job, now_ms() - 2 * MINUTE_MS), labels, word, status=Verdict.FAILED),
+    ]
+    await manager.write(records)
+    going = replace_entry(open_entry(now_ms() - MINUTE_MS, dispatch_ms=1), labels, word)
+    await manager.etcd.put(manager.keys.run(RunId.planned(job, going.plan_ms)), going.to_json())
+    spec = {
+        "name": job, "cronExpr": "@daily", "command": f"echo {word}-former", "labels": labels,
+        "env": {f"{word.upper()}_NAME".replace("-", "_"): f"{word}-value-former"},
+    }  # fmt: skip
+    revision = {"ours-job": 7, "hidden-job": 8, "moved-job": 9}[job]
+    version = JobVersion(
+        job=job, revision=revision, spec=spec, saved_ms=1, saved_by=f"{word}-caller", ended_ms=2,
+        ended_by=f"{word}-caller", ended_with=EditKind.SAVE,
+    )  # fmt: skip
+    await manager.etcd.put(f"{manager.keys.versions}{job}/{revision}", version.to_json())
+
+
+def record(run: RunId, labels: dict[str, str], word: str, *, status: Verdict = Verdict.SUCCESS) -> RunRecord:
+    return record_of(
+        run, status, labels=labels, output=f"{word}-output\n", command=f"echo {word}-command", by=f"{word}-caller",
+        reason=f"{word}-reason", err=f"{word}-reason",
+    )  # fmt: skip
+
+
+def replace_entry(entry: RunEntry, labels: dict[str, str], word: str) -> RunEntry:
+    values = {name: getattr(entry, name) for name in entry.__struct_fields__}
+    return RunEntry(**values | {"labels": labels, "by": f"{word}-caller", "args": (f"{word}-arg",)})
+
+
+def opened(text: str) -> str:
+    """The answer, with what its cursors say when somebody decodes them."""
+    found = re.findall(r'"nextCursor":"([^"]+)"', text)
+    decoded = []
+    for cursor in found:
+        try:
+            decoded.append(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode(errors="replace"))
+        except binascii.Error:
+            continue
+    return "\n".join((text, *decoded))
+
+
+def test_every_get_stands_in_the_matrix(guarded: Managed) -> None:
+    found = {f"{method} {path}" for method, path in inventory(guarded.http.app) if method == "GET"}
+    missing = found - MATRIX.keys() - WITHOUT_JOBS - ADMIN_ONLY
+    assert not missing, f"say in MATRIX what callers may see of them: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("call", MATRIX)
+async def test_nothing_of_another_team_is_told(call: str, world: World) -> None:
+    look = MATRIX[call]
+    assert len(look.shows) == len(look.ours)
+    for path, shows in zip(look.ours, look.shows, strict=True):
+        status, text = await world.get("ours", path)
+        assert status == 200, (path, text)
+        assert [word for word in (*HIDDEN, MASKED, "hidden") if word in opened(text)] == [], path
+        assert shows in text, (path, text)
+
+
+@pytest.mark.parametrize("call", MATRIX)
+async def test_what_may_not_be_seen_answers_like_what_there_is_not(call: str, world: World) -> None:
+    """An attack: somebody asks for names one after the other, and compares the answers."""
+    for template in MATRIX[call].theirs:
+        answers = []
+        for job, run in (("hidden-job", quote("hidden-job@1000000#1")), ("absent-job", quote("absent-job@1000000#1"))):
+            status, text = await world.get("ours", template.format(job=job, run=run))
+            answers.append((status, text.replace("absent-job", "hidden-job")))
+        assert answers[0] == answers[1], template
+
+
+@pytest.mark.parametrize("call", MATRIX)
+async def test_other_team_is_told_nothing_of_ours(call: str, world: World) -> None:
+    look = MATRIX[call]
+    for path in look.ours:
+        _, text = await world.get("theirs", path)
+        words = ("ours-command", "ours-output", "ours-value", "ours-caller", "ours-arg", "ours-zone", "ours-former")
+        assert [word for word in words if word in opened(text)] == [], path
+    for template in look.theirs:
+        status, text = await world.get("theirs", template.format(job="hidden-job", run=quote("hidden-job@1000000#1")))
+        assert "hidden-value" not in text
+        assert status == (400 if template.endswith("odd") else 200), (template, text)
+
+
+@pytest.mark.parametrize("call", [*MATRIX, *ADMIN_ONLY])
+async def test_who_has_no_binding_is_refused_and_a_stranger_has_to_log_in(call: str, world: World) -> None:
+    if call == "GET /readyz":
+        for who in ("nobody", "anonymous"):
+            _, text = await world.get(who, "/readyz?verbose")
+            assert set(json.loads(text)) == {"status"}
+        return
+    look = MATRIX.get(call, Look(ours=("/metrics",)))
+    for path in look.ours or ("/api/v1/events",):
+        assert (await world.get("nobody", path))[0] == 403, path
+        assert (await world.get("anonymous", path))[0] == 401, path
+
+
+@pytest.mark.parametrize("call", ADMIN_ONLY)
+async def test_sums_over_everything_are_for_who_may_read_everything(call: str, world: World) -> None:
+    path = call.removeprefix("GET ")
+    assert [(await world.get(who, path))[0] for who in ("ours", "theirs", "viewer", "admin")] == [403, 403, 200, 200]
+
+
+async def test_who_reads_everything_reads_both_teams_and_only_an_administrator_what_is_no_job(world: World) -> None:
+    for who, names in (("viewer", False), ("admin", True)):
+        _, text = await world.get(who, JOBS)
+        assert "ours-job" in text
+        assert "hidden-job" in text
+        assert ("hidden-broken" in text) is names
+        assert (await world.get(who, f"{JOBS}/hidden-broken"))[0] == (200 if names else 404)
+        _, text = await world.get(who, "/api/v1/system")
+        assert bool(json.loads(text)["configuration"]) is names
+
+
+async def test_values_of_variables_are_for_operators(world: World) -> None:
+    for path in (f"{JOBS}/ours-job", JOBS, "/job/list", f"{JOBS}/ours-job/versions/7",
+                 f"{JOBS}/ours-job/versions/7/compare"):  # fmt: skip
+        _, text = await world.get("ours", path)
+        assert "OURS_NAME" in text, path
+        assert '"***"' in text, path
+        assert MASKED not in text, path
+        assert MASKED in (await world.get("ours-operator", path))[1], path
+
+
+async def test_events_tell_each_team_its_own_and_are_spelled_apart(world: World) -> None:
+    manager = world.manager
+    async with (
+        listening(manager, world.callers["ours"]) as ours,
+        listening(manager, world.callers["theirs"]) as theirs,
+        listening(manager, world.callers["admin"]) as admin,
+    ):
+        await world.save("hidden-job", THEIRS, command="echo hidden-command again")
+        run = RunId.planned("moved-job", now_ms())
+        await manager.etcd.put(
+            manager.keys.run(run), replace_entry(open_entry(now_ms()), THEIRS, "hidden-moved").to_json()
+        )
+        await manager.write([record(run, THEIRS, "hidden-moved")])
+        await manager.etcd.delete(manager.keys.run(run))
+        await told(theirs, "moved-job")  # its run is theirs
+        await world.save("ours-job", OURS, command="echo again")
+        heard = await told(ours, "ours-job")
+        assert "hidden" not in heard
+        assert "moved-job" not in heard
+        heard = await told(admin, "ours-job")
+        assert "hidden-job" in heard
+
+
+async def test_job_that_changes_hands_is_gone_for_those_who_had_it(world: World) -> None:
+    async with listening(world.manager, world.callers["theirs"]) as theirs:
+        await world.save("hidden-job", OURS, command="echo taken-over")
+        assert "taken-over" not in await told(theirs, "hidden-job")
+    assert (await world.get("theirs", f"{JOBS}/hidden-job"))[0] == 404
+    assert (await world.get("ours", f"{JOBS}/hidden-job"))[0] == 200
+    # What ran before stays theirs: the run that goes, the records, the former versions.
+    _, text = await world.get("ours", f"{RUNS}?job=hidden-job")
+    assert json.loads(text)["items"] == []
+    _, text = await world.get("theirs", f"{RUNS}?job=hidden-job")
+    assert len(json.loads(text)["items"]) == 3
+    _, text = await world.get("ours", f"{JOBS}/hidden-job")
+    row = json.loads(text)
+    assert (row["running"], row["lastResult"], row["lastRun"], row["recent"]) == ([], None, None, [])
+
+
+async def test_pages_go_on_behind_many_hidden_records(world: World) -> None:
+    """A page looks at about 1,000 records; its cursor names the last of them to nobody."""
+    manager, start = world.manager, now_ms() - 30 * MINUTE_MS
+    for part in range(3):
+        await manager.write([
+            record(RunId.planned("hidden-job", start + part * 500 + number), THEIRS, "hidden")
+            for number in range(500)
+        ])  # fmt: skip
+    await manager.write([record(RunId.planned("ours-job", start - 1), OURS, "ours")])
+    found, path, pages = list[str](), f"{RUNS}?limit=50&status=success", 0
+    cursor: str | None = None
+    while pages == 0 or cursor is not None:
+        status, text = await world.get("ours", path if cursor is None else f"{path}&cursor={cursor}")
+        assert status == 200, text
+        assert "hidden" not in opened(text)
+        page = json.loads(text)
+        found += [one["id"] for one in page["items"]]
+        cursor, pages = page["nextCursor"], pages + 1
+    assert found == [f"ours-job@{start - 1}#1", "ours-job@1000000#1"]
+    assert pages > 1
+
+
+async def told(stream: EventStream, name: str) -> str:
+    """Everything that the stream tells until it names the job."""
+    heard = ""
+    async with asyncio.timeout(10):
+        while (event := await stream.next()) is not None:
+            heard += json.dumps(event.data)
+            if event.kind in ("jobs", "runs") and name in heard:
+                return heard
+    raise AssertionError(f"the stream ended before it named {name}: {heard}")
