@@ -21,12 +21,16 @@ from manager.access.audit import Audit
 from manager.access.directory import Directory
 from manager.access.guard import CALLER, Access
 from manager.access.idle import Idle
+from manager.access.passwords import Passwords
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
 from manager.cluster.clocks import ClockGuard
 from manager.cluster.health import Health
 from manager.http.idempotency import IdempotentCalls
+from manager.use_cases.access_records import AccessRecords
+from manager.use_cases.accounts import AccountService
+from manager.use_cases.bindings import BindingService
 from manager.use_cases.drains import DrainService
 from manager.use_cases.give_ups import GiveUpService
 from manager.use_cases.jobs import JobService
@@ -53,6 +57,10 @@ class Parts:
     audit: Audit
     directory: Directory
     idle: Idle
+    access_records: AccessRecords
+    accounts: AccountService
+    bindings: BindingService
+    passwords: Passwords
     etcd: EtcdClient
     keys: Keys
     runlog: RunLog

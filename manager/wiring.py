@@ -16,6 +16,7 @@ from common.configuration.signatures import seal_of
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
 from common.protocol.access_keys import AccessKeys
+from common.protocol.account_edits import Ways
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Member
 from common.protocol.placement import Past
@@ -25,6 +26,7 @@ from manager.access.directory import Directory
 from manager.access.guard import Access, Way
 from manager.access.idle import Idle
 from manager.access.local import OwnerWay, SocketWay
+from manager.access.passwords import Passwords
 from manager.access.proxy import proxy_way
 from manager.access.ways import SessionWay, TokenWay
 from manager.background.housekeeping import Housekeeping
@@ -38,6 +40,9 @@ from manager.http.allowances import Allowance
 from manager.http.idempotency import IdempotentCalls
 from manager.http.peers import peer_uid
 from manager.parts import Parts
+from manager.use_cases.access_records import AccessRecords
+from manager.use_cases.accounts import AccountService
+from manager.use_cases.bindings import BindingService
 from manager.use_cases.drains import DrainService
 from manager.use_cases.give_ups import GiveUpService
 from manager.use_cases.jobs import JobService
@@ -120,11 +125,26 @@ def make_parts(
     )
     directory = Directory(etcd, AccessKeys(config.key_prefix), clock=clock)
     idle = Idle(etcd, clock=clock)
+    access_records = AccessRecords(
+        etcd,
+        AccessKeys(config.key_prefix),
+        clock=clock,
+        patience_s=patience_s,
+        ways=Ways(
+            provider=config.oidc_issuer is not None or config.proxy_user_header is not None,
+            system=config.socket is not None,
+        ),
+        known=directory.has_reached,
+    )
     return Parts(
         access=Access(config.auth, _ways(config, directory, idle), directory.rights_of, directory.ready),
         directory=directory,
         idle=idle,
         audit=audit,
+        access_records=access_records,
+        accounts=AccountService(access_records),
+        bindings=BindingService(access_records),
+        passwords=Passwords(),
         etcd=etcd,
         keys=keys,
         runlog=runlog,

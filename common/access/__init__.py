@@ -3,6 +3,7 @@
     subjects.py     who can be given rights: users, groups, service accounts, system users and groups
     selectors.py    which labels a right reaches
     rights.py       roles and bindings; what a caller's bindings allow, and why they do not
+    words.py        what a binding allows, in words
     accounts.py     users and service accounts, as they are stored
     credentials.py  tokens, sessions and one-time links, as they are stored
     masks.py        values that a caller may not read

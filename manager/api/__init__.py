@@ -3,6 +3,8 @@
 routes.py                       adds the calls of all these but the legacy ones; the probes, a schedule's preview
 jobs.py bulk.py run_now.py versions.py runs.py workers.py statistics.py events.py system.py audit.py
                                 ``/api/v1``
+users.py services.py bindings.py explain.py access_fields.py
+                                users, service accounts, bindings; who may do what, and what all of them take
 metrics.py legacy.py            ``/metrics``; the six calls of the legacy API
 openapi.py operations.py schemas.py
                                 the document of all calls; its calls, and what goes into them and comes out

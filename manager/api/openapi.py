@@ -15,6 +15,7 @@ from manager.access.needs import known
 from manager.api.operations import OPERATIONS, Operation
 from manager.api.schemas import COMPONENTS, IDEMPOTENCY_KEY, ref
 from manager.http.errors import Handler
+from manager.http.idempotency import SECRET
 from manager.http.queries import Query
 from manager.parts import answer
 
@@ -64,7 +65,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if operation.takes is not None:
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": operation.takes}}}
         refuses += _WITH_BODY
-    if operation.method == "post":
+    if operation.method == "post" and operation.path not in SECRET:
         parameters.append(IDEMPOTENCY_KEY)
         refuses += (409, 422)
     described["parameters"] = parameters

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from manager.api import audit, bulk, jobs, run_now, runs, statistics, versions
+from manager.api import audit, bindings, bulk, explain, jobs, run_now, runs, services, statistics, users, versions
 from manager.api import schemas as given
-from manager.api.schemas import MS, TEXT, TRUTH, Schema, array, maybe, page, record, ref
+from manager.api.schemas import COUNT, MS, TEXT, TRUTH, Schema, array, maybe, page, record, ref
 from manager.http.bodies import NEEDED_REASON, REASON, REASON_AND_FORCE
 
 _JOBS = "/api/v1/jobs"
 _JOB = "/api/v1/jobs/{name}"
 _RUN = "/api/v1/runs/{id}"
+_USER = "/api/v1/users/{name}"
 _ETAG: Final = {"ETag": {"description": "The job's revision.", "schema": TEXT}}
 
 
@@ -39,6 +40,7 @@ class Operation:
 
 _OUTCOME: Final[Schema] = {"type": "string", "enum": ["killed", "finished", "pending"]}
 _GIVEN_UP: Final[Schema] = {"type": "string", "enum": ["lost", "finished", "pending"]}
+_REMOVED: Final = record({"name": TEXT, "sessions": COUNT, "tokens": COUNT, "bindings": COUNT, "message": TEXT})
 _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -209,6 +211,61 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="get", path="/api/v1/events", tag="system", summary="Server-sent events: what changes, as it does.",
         answers={200: None}, media_type="text/event-stream",
+    ),
+    Operation(
+        method="get", path="/api/v1/users", tag="access", summary="A page of users, by name.",
+        parameters=users.ListQuery.parameters(), answers={200: page(ref("User"))},
+    ),
+    Operation(
+        method="post", path="/api/v1/users", tag="access", summary="Add a user.", takes=users.NEW_USER.schema,
+        answers={201: ref("User")}, refuses=(409,),
+    ),
+    Operation(
+        method="get", path=_USER, tag="access", summary="A user, with the bindings that reach them.",
+        parameters=(given.USER,), answers={200: ref("User")}, refuses=(404,),
+    ),
+    Operation(
+        method="patch", path=_USER, tag="access", summary="Change a user's groups or password, or disable them.",
+        parameters=(given.USER,), takes=users.CHANGED_USER.schema, answers={200: ref("User")}, refuses=(404, 409),
+    ),
+    Operation(
+        method="delete", path=_USER, tag="access", refuses=(404, 409), parameters=(given.USER,),
+        answers={200: _REMOVED},
+        summary="Remove a user with their sessions, tokens and bindings; 409: the last administrator.",
+    ),
+    Operation(
+        method="get", path="/api/v1/services", tag="access", summary="A page of service accounts, by name.",
+        parameters=users.ListQuery.parameters(), answers={200: page(ref("Service"))},
+    ),
+    Operation(
+        method="post", path="/api/v1/services", tag="access", summary="Add a service account.",
+        takes=services.NEW_SERVICE.schema, answers={201: ref("Service")},
+    ),
+    Operation(
+        method="delete", path="/api/v1/services/{name}", tag="access", parameters=(given.USER,), refuses=(404, 409),
+        summary="Remove a service account with its tokens and bindings.", answers={200: _REMOVED},
+    ),
+    Operation(
+        method="get", path="/api/v1/bindings", tag="access", summary="Who has which role on what.",
+        parameters=bindings.ListQuery.parameters(), answers={200: page(ref("Binding"))},
+    ),
+    Operation(
+        method="post", path="/api/v1/bindings", tag="access", summary="Give somebody a role on some jobs.",
+        takes=bindings.NEW_BINDING.schema, answers={201: ref("Binding")},
+    ),
+    Operation(
+        method="delete", path="/api/v1/bindings/{id}", tag="access", parameters=(given.BINDING,), refuses=(404, 409),
+        summary="Take a binding back; 409: it makes the last administrator.",
+        answers={200: record({"id": TEXT, "message": TEXT})},
+    ),
+    Operation(
+        method="get", path="/api/v1/access/explain", tag="access",
+        summary="What may this person do? Who may touch this job?", parameters=explain.ExplainQuery.parameters(),
+        answers={200: record({"warnings": array(TEXT)}, {
+            "subject": TEXT, "known": TRUTH, "disabled": TRUTH, "subjects": array(TEXT), "roles": array(TEXT),
+            "administers": TRUTH, "tokens": COUNT, "bindings": array(ref("Binding")),
+            "job": TEXT, "labels": {"type": "object"}, "who": array(ref("Binding")),
+        })}, refuses=(404,),
     ),
     Operation(
         method="get", path="/api/v1/openapi.json", tag="system", summary="This document.",

@@ -8,7 +8,23 @@ from common.access.rights import Rights, Role
 from common.errors import LoginNeededError, UnavailableError
 from manager.access.guard import NO_RIGHTS
 from manager.access.needs import anonymous, needs
-from manager.api import audit, bulk, events, jobs, metrics, run_now, runs, statistics, system, versions, workers
+from manager.api import (
+    audit,
+    bindings,
+    bulk,
+    events,
+    explain,
+    jobs,
+    metrics,
+    run_now,
+    runs,
+    services,
+    statistics,
+    system,
+    users,
+    versions,
+    workers,
+)
 from manager.api import openapi as openapi
 from manager.api.jobs import read_preview
 from manager.console.pages import language_of
@@ -25,7 +41,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     for calls in (
         audit, bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
-        openapi, metrics,
+        openapi, metrics, users, services, bindings, explain,
     ):  # fmt: skip
         calls.add_routes(app)
 

@@ -38,6 +38,8 @@ def whole(low: int, high: int) -> Schema:
 JOB: Final = path("name", "The job's name.", {"type": "string", "pattern": NAME_PATTERN})
 RUN: Final = path("id", "The run's id, `<job>@<plan time in ms, or r-...>#<attempt>`, percent-encoded.", text(300))
 WORKER: Final = path("name", "The worker's name.", text(128))
+USER: Final = path("name", "The name of the user or service account.", text(128))
+BINDING: Final = path("id", "The binding's id.", text(40))
 REVISION: Final = path("revision", "A revision of the job.", whole(1, 10**18 - 1))
 IF_MATCH: Final = header("If-Match", "The ETag that the job must have, or `412`; `*`: any; `\"0\"`: none.",
                          r'^"[0-9]{1,18}"$')  # fmt: skip
@@ -116,6 +118,26 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "recent": array(record({"status": _VERDICT, "planTime": MS, "runId": TEXT})),
             "running": array(ref("OpenRun")),
             "waiting": maybe(record({"planTime": MS, "reason": TEXT})),
+        },
+    ),
+    "User": record(
+        {"name": TEXT},
+        {
+            "groups": array(TEXT), "disabled": TRUTH, "hasPassword": TRUTH, "createdMs": MS, "createdBy": TEXT,
+            "changedMs": MS, "bindings": array(ref("Binding")), "sessions": COUNT, "tokens": COUNT,
+            "sessionsEnded": COUNT, "problem": TEXT,
+        },
+    ),
+    "Service": record(
+        {"name": TEXT}, {"description": TEXT, "disabled": TRUTH, "createdMs": MS, "createdBy": TEXT, "problem": TEXT}
+    ),
+    "Binding": record(
+        {"id": TEXT},
+        {
+            "subject": TEXT, "role": TEXT, "labels": {"type": ["string", "object"]},
+            "runAs": {"type": ["string", "array"]}, "workers": {"type": ["string", "object"]}, "createdMs": maybe(MS),
+            "createdBy": maybe(TEXT), "words": TEXT, "warnings": array(TEXT), "problem": TEXT,
+            "may": {"type": "object"}, "why": maybe(TEXT), "users": array(TEXT),
         },
     ),
     "Saved": record(

@@ -51,6 +51,10 @@ RUN_CALL: Final = "/api/v1/jobs/{name}/run"
 """The call that remembers its key itself."""
 READS: Final = frozenset({"/api/v1/jobs/check", "/api/v1/schedule/preview"})
 """They change nothing, and are carried out each time."""
+SECRET: Final = frozenset({
+    "/api/v1/users", "/api/v1/tokens", "/api/v1/password", "/api/v1/login", "/api/v1/login/link",
+})  # fmt: skip
+"""A secret goes in or comes out: they take no key, and nothing of them is remembered where others may read it."""
 _PREFIX: Final = "/api/v1/"
 _FORM: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 _KEPT_HEADERS: Final = ("Location", "ETag")
@@ -161,11 +165,16 @@ def idempotent(
         is_ours = request.method == "POST" and request.path.startswith(_PREFIX) and HEADER in request.headers
         if not is_ours or request.match_info.http_exception is not None:
             return await handler(request)
+        resource = request.match_info.route.resource
+        if resource is not None and resource.canonical in SECRET:
+            message = (
+                f"{HEADER}: this call takes none, for a secret is in it; leave it out, and look before you repeat it"
+            )
+            raise RequestError(400, message)
         body = await read_body(request, read_s)
         head = "\0".join((request.method, request.path_qs, request.content_type)).encode(errors="replace")
         fingerprint = sha256(head + b"\0" + body).hexdigest()
         idempotency = Idempotency(key=_key(request.headers.getall(HEADER)), fingerprint=fingerprint)
-        resource = request.match_info.route.resource
         if resource is not None and resource.canonical in READS:
             return await handler(request)
         if resource is not None and resource.canonical == RUN_CALL:

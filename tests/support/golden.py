@@ -198,6 +198,8 @@ class Recorder:
         elif compare.target is Target.VALUE:
             assert isinstance(compare.operand, bytes)
             operand = json.dumps(self._value(compare.operand), ensure_ascii=False)
+        elif compare.prefix and compare.relation is Relation.LESS:
+            operand = "<revision of a read>"  # whatever others have written meanwhile
         elif compare.target in (Target.MOD_REVISION, Target.CREATE_REVISION):
             operand = self._revision(int(compare.operand), compare.key)
         return f"{what} {_RELATIONS[compare.relation]} {operand}"

@@ -10,6 +10,8 @@ from manager.access.needs import inventory
 from manager.app import create_app
 
 NOTHING, KNOWN = "nothing", "known"
+ADMINS = "admin everywhere, guarded"
+"""A known administrator, also where no login is asked for."""
 EXPECTED = {
     "GET /": NOTHING,
     "GET /new": NOTHING,
@@ -62,6 +64,18 @@ EXPECTED = {
     "GET /api/v1/system": "viewer",
     "GET /api/v1/events": "viewer",
     "GET /api/v1/openapi.json": KNOWN,
+    "GET /api/v1/users": ADMINS,
+    "POST /api/v1/users": ADMINS,
+    "GET /api/v1/users/{name}": ADMINS,
+    "PATCH /api/v1/users/{name}": ADMINS,
+    "DELETE /api/v1/users/{name}": ADMINS,
+    "GET /api/v1/services": ADMINS,
+    "POST /api/v1/services": ADMINS,
+    "DELETE /api/v1/services/{name}": ADMINS,
+    "GET /api/v1/bindings": ADMINS,
+    "POST /api/v1/bindings": ADMINS,
+    "DELETE /api/v1/bindings/{id}": ADMINS,
+    "GET /api/v1/access/explain": ADMINS,
 }
 
 

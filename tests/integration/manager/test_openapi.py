@@ -20,7 +20,7 @@ from common.jobs.schema import job_schema
 from common.protocol.keys import RunId
 from manager.api.openapi import document
 from manager.app import create_app
-from tests.support.access import Accessing
+from tests.support.access import Accessing, as_administrator
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of
 
@@ -95,16 +95,19 @@ async def test_whatever_the_document_allows_and_more_never_ends_in_a_500(
         parameters = {"path.name": "j", "path.id": "j%401000%231", "path.revision": job["revision"]}
         lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in parameters.items()]
         (tmp_path / "schemathesis.toml").write_text("\n".join(["[parameters]", *lines, ""]))
-    printed, status = await schemathesis(str(working_manager.http.make_url("/")).rstrip("/"), tmp_path, phases)
+    known_as = await as_administrator(working_manager)
+    url = str(working_manager.http.make_url("/")).rstrip("/")
+    printed, status = await schemathesis(url, tmp_path, phases, known_as)
     assert status == 0, printed[-6000:]
     assert "not_a_server_error" not in printed
 
 
-async def schemathesis(url: str, directory: Path, phases: str) -> tuple[str, int]:
+async def schemathesis(url: str, directory: Path, phases: str, headers: dict[str, str]) -> tuple[str, int]:
     """What it prints, and its exit status."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "schemathesis.cli", "run", f"{url}/api/v1/openapi.json", "--url", url,
         "--checks", _CHECKS, "--exclude-path", "/api/v1/events", "--phases", phases, "--mode", "all",
+        *(part for name, value in headers.items() for part in ("--header", f"{name}: {value}")),
         "--max-examples", str(_EXAMPLES), "--seed", "1", "--no-color", "--generation-database", "none",
         cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         # What it has worked out of Unicode is kept beside our own: to do so anew takes it more than a second.

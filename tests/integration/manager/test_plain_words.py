@@ -12,6 +12,7 @@ import pytest
 
 from common.jobs.schema import job_schema
 from manager.api.openapi import document
+from tests.support.access import as_administrator
 from tests.support.managing import Managed, Place, managing
 from tests.support.requests import every_call
 
@@ -44,6 +45,13 @@ _HEADERS: Final[tuple[dict[str, str], ...]] = (
     {"Content-Type": "text/x"}, {"Content-Encoding": "gzip"}, {"Origin": "x"}, {"Origin": "http://["}, {"Host": "["},
     {"Content-Type": "application/json; charset=nonsense"}, {"X-Forwarded-For": "["}, {"Accept-Language": "\x80"},
 )  # fmt: skip
+
+
+@pytest.fixture
+async def manager(manager: Managed) -> Managed:
+    """Who calls administers everything: each body is read."""
+    await as_administrator(manager)
+    return manager
 
 
 def _words(text: str) -> str:

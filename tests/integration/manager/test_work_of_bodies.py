@@ -20,6 +20,7 @@ from common.jobs.reader import MAX_SPEC_BYTES
 from common.jobs.schema import job_schema
 from manager.api.openapi import document
 from manager.http.guards import MAX_BODY_BYTES
+from tests.support.access import as_administrator
 from tests.support.managing import Managed
 
 _LOOKING_THROUGH: Final = frozenset({"count", "index", "remove", "insert", "find", "rfind", "replace", "split", "copy"})
@@ -117,6 +118,13 @@ def _lists(schema: dict[str, Any], *path: str) -> Iterator[tuple[tuple[str, ...]
             yield path, one["maxItems"]
         for name, inner in one.get("properties", {}).items():
             yield from _lists(inner, *path, name)
+
+
+@pytest.fixture
+async def manager(manager: Managed) -> Managed:
+    """Who calls administers everything: each body is read."""
+    await as_administrator(manager)
+    return manager
 
 
 async def _work(manager: Managed, method: str, path: str, body: bytes, kind: str) -> int:
