@@ -1,7 +1,7 @@
 """The command line: `etcron NOUN VERB ...`.
 
 __main__.py programs.py         finds the command; `up`, `worker`, `config`, `completion`, the help of all
-jobs.py job_*.py runs.py workers.py stats.py manifests/ crontab/
+jobs.py job_*.py runs.py workers.py stats.py audit.py manifests/ crontab/
                                 clients of a manager, by noun; jobs from files, and from crontabs
 cron.py                         what an expression means, without any server
 client.py                       a manager's HTTP API, and what waits for it

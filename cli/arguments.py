@@ -21,6 +21,7 @@ GROUPS: Final = {
     "job": "cli.jobs",
     "run": "cli.runs",
     "stats": "cli.stats",
+    "audit": "cli.audit",
     "cron": "cli.cron",
     "crontab": "cli.crontab.commands",
 }

@@ -17,11 +17,12 @@ from aiohttp.typedefs import Middleware
 from common.access.audit_chain import Note, Outcome
 from common.access.audit_diff import changes_of
 from common.access.callers import Via
-from common.errors import EtcdInDoubtError, EtcronError, ForbiddenError, InvalidInputError, LoginNeededError
-from common.etcd.settle import UnsettledError
+from common.errors import EtcronError, ForbiddenError, InvalidInputError, LoginNeededError
+from common.etcd.settle import UnsettledError, is_in_doubt
 from common.jobs.job import JobSpec
 from manager.access.audit import Audit
 from manager.access.guard import CALLER
+from manager.http.bodies import BODY_READ
 from manager.http.errors import Handler, RequestError
 from manager.http.guards import ADDRESS, UNKNOWN
 from manager.http.idempotency import REPLAYED
@@ -69,6 +70,12 @@ ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
 """By method and path: the word, and what kind of thing the path names."""
 DOWNLOAD: Final = ("GET", f"{_API}/runs/{{id}}/output")
 """Noted where it takes the output as a file (``download=1``); to look at one is not."""
+_FROM_BODIES: Final = frozenset({"user", "service", "binding", "token"})
+"""Of calls on these the audit has what was asked for, too."""
+_TOLD: Final = (
+    "name", "subject", "owner", "groups", "disabled", "role", "labels", "runAs", "workers", "days", "description",
+)  # fmt: skip
+"""And no other member of a body: what nobody thought of may be a secret."""
 _NEVER_WAITS: Final = frozenset({"job.kill", "run.kill"})
 _NAMES: Final = ("name", "id")
 _LONGEST_WHY: Final = 300
@@ -154,7 +161,10 @@ def _note(
     caller = request.get(CALLER)
     address = request.get(ADDRESS, UNKNOWN)
     via = Via.NOBODY if caller is None or caller.identity is None else caller.identity.via
+    asked = request.get(BODY_READ, {}) if kind in _FROM_BODIES else {}
+    details |= {name: asked[name] for name in _TOLD if asked.get(name) is not None}
     named = next((request.match_info[name] for name in _NAMES if name in request.match_info), "")
+    named = named or str(asked.get("name") or asked.get("subject") or "")
     note = Note(
         ms=now_ms, who=said.who or (f"api {address}" if caller is None else caller.name), via=str(via),
         address=address, action=said.action or action or "read", outcome=outcome, details={**details, **said.details},
@@ -210,7 +220,9 @@ def _of_error(error: BaseException) -> tuple[Outcome, dict[str, Any]]:
     match error:
         case LoginNeededError() | ForbiddenError():
             return Outcome.REFUSED, {"why": str(error)[:_LONGEST_WHY]}
-        case UnsettledError() | EtcdInDoubtError() | RequestError(code="timeout"):
+        case UnsettledError() | RequestError(code="timeout"):
+            return Outcome.IN_DOUBT, {"why": str(error)[:_LONGEST_WHY]}
+        case EtcronError() if is_in_doubt(error):
             return Outcome.IN_DOUBT, {"why": str(error)[:_LONGEST_WHY]}
         case InvalidInputError():  # not its words: they may quote what was sent
             return Outcome.FAILED, {"fields": [problem.field[:80] for problem in error.problems[:20]]}

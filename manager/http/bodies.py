@@ -17,6 +17,8 @@ from manager.http.inputs import read_object
 T = TypeVar("T")
 
 MAX_REASON: Final = 500
+BODY_READ: Final = web.RequestKey("body read", dict[str, Any])
+"""What a call's body said, once it was found good."""
 
 
 class Body(Generic[T]):
@@ -38,6 +40,7 @@ class Body(Generic[T]):
         )  # fmt: skip
         check(problems if made is None else [*problems, *self._also(made)])
         assert made is not None, "what was read without a fault is there"
+        request[BODY_READ] = document
         return made
 
 

@@ -12,19 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from cli import cron, jobs, programs, runs, workers
+from cli import audit, cron, jobs, programs, runs, workers
 from cli.arguments import WORKER_COMMANDS
 from cli.crontab import commands as crontab_commands
 
 _DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 _GROUPS = {
-    "job": jobs.parser, "run": runs.parser, "worker": workers.parser,
+    "job": jobs.parser, "run": runs.parser, "worker": workers.parser, "audit": audit.parser,
     "cron": cron.parser, "crontab": crontab_commands.parser,
 }  # fmt: skip
 _WANTED = {
     "job": "save list show delete pause resume unblock run kill log next fires apply versions restore",
     "run": "show log kill give-up list",
     "worker": "list drain undrain forget",
+    "audit": "list verify",
     "cron": "explain next",
     "crontab": "import",
 }
@@ -79,7 +80,7 @@ def test_every_option_of_a_command_is_documented(group: str, name: str) -> None:
 
 def test_the_examples_of_the_documentation_are_accepted() -> None:
     examples = re.findall(
-        r"^ {4}(?:.*\| )?(etcron (?:job|run|worker|cron|crontab) .*)$", _DOCS.read_text(), re.MULTILINE
+        r"^ {4}(?:.*\| )?(etcron (?:job|run|worker|audit|cron|crontab) .*)$", _DOCS.read_text(), re.MULTILINE
     )
     assert len(examples) > 30
     for example in examples:

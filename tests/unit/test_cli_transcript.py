@@ -65,6 +65,23 @@ _INVALID = {
         {"field": "overlop", "message": "there is no such field", "remedy": "did you mean overlap?"},
     ],
 }  # fmt: skip
+_ENTRY = {
+    "chain": "host.ab", "seq": 7, "ms": _AT_MS, "who": "alice", "via": "session", "address": "10.0.0.1",
+    "action": "job.save", "object": "job backup", "outcome": "done", "hash": "00",
+    "details": {"changes": {"command": {"from": "a", "to": "b"}}},
+}  # fmt: skip
+_REFUSED = {
+    **_ENTRY, "seq": 6, "who": "api 10.0.0.2", "via": "nobody", "action": "login", "object": "", "outcome": "refused",
+    "details": {},
+}  # fmt: skip
+_CHAIN = {
+    "chain": "host.ab",
+    "entries": 7,
+    "problem": None,
+    "waiting": 2,
+    "head": {"seq": 9, "hash": "00", "ms": _AT_MS},
+}
+_BROKEN = {"chain": "host.cd", "entries": 3, "problem": "entry 4 is missing", "waiting": 0, "head": None}
 _NONE = {"code": "not-found", "detail": "there is no such thing"}
 
 _ANSWERS: dict[str, tuple[int, Any]] = {
@@ -86,6 +103,11 @@ _ANSWERS: dict[str, tuple[int, Any]] = {
     "GET /jobs/backup/versions": (200, {"items": [_VERSION]}),
     "GET /jobs/backup/versions/41": (200, _VERSION),
     "POST /jobs/backup/versions/41/restore": (200, {"job": {**_JOB, "revision": 42}, "warnings": []}),
+    "GET /audit": (
+        200,
+        {"items": [_ENTRY, _REFUSED], "nextCursor": None, "waiting": 1, "warnings": ["1 entry is on its way"]},
+    ),
+    "GET /audit/verify": (200, {"items": [_CHAIN, _BROKEN], "whole": False, "nextCursor": None}),
     "GET /runs": (200, {"items": [_RUN, _OTHER_RUN], "nextCursor": None, "warnings": ["some are missing"]}),
     f"GET /runs/backup%40{_AT_MS}%231": (200, _RUN),
     f"GET /runs/backup%40{_AT_MS}%231/output": (200, _RUN["output"]),
@@ -122,6 +144,8 @@ _COMMANDS = (
     "run show backup@{at}#1 -o json", "run log backup@{at}#1", "run log 每晚@{at}", "run log none", "run kill a b none",
     "run give-up a --reason gone", "run give-up a", "worker list", "worker list -o json",
     "worker drain worker-1 --reason kernel", "worker undrain worker-1", "worker forget worker-1", "worker drain",
+    "audit list", "audit list -o json --who alice --from 24h", "audit list --outcome done --limit 1",
+    "audit list --outcome no", "audit verify", "audit verify -o json",
     "stats", "stats backup --days 2 -o json", "stats --json", "stats --days 401",
     "cron next @daily -n 2 --from 2026-03-28T12:00:00Z --tz Europe/Berlin",
     "cron next @daily -n 2 --from 2026-03-28T12:00:00Z -o json", "cron next */0", "cron next @daily --tz Nowhere",

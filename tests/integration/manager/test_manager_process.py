@@ -16,7 +16,10 @@ from pathlib import Path
 from aiohttp import ClientSession
 from yarl import URL
 
-from tests.support.managing import Place
+from common.access.rights import Role
+from common.runlog import AuditFilter
+from tests.support.access import Accessing
+from tests.support.managing import Place, managing
 from tests.support.waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -128,3 +131,25 @@ async def test_says_where_it_looks_for_an_etcd_that_is_away(place: Place, tmp_pa
         await wait_until(said, description="the log to say where etcd was looked for")
         manager.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(manager.wait(), 15) == 0
+
+
+async def test_change_that_was_answered_is_in_the_audit_although_the_manager_is_killed_at_once(
+    place: Place, tmp_path: Path
+) -> None:
+    job = {"command": "true", "cronExpr": "0 0 0 * * * *"}
+    async with managing(place) as other, ClientSession() as http:
+        headers = await Accessing(other).user("alice", Role.ADMIN)
+        async with process(place, tmp_path, "--api-port", "0", "--auth", "required") as (manager, log):
+            address = await address_of(log)
+            for number in range(20):
+                async with http.put(f"{address}/api/v1/jobs/j{number}", json=job, headers=headers) as answer:
+                    assert answer.status == 201, await answer.text()
+            manager.kill()
+            await manager.wait()
+        async with process(place, tmp_path, "--api-port", "0", "--auth", "required"):
+
+            async def all_are_there() -> bool:
+                page = await other.runlog.audit(AuditFilter(action="job.save"), cursor=None, limit=100)
+                return {entry.note.object for entry, _ in page.items} == {f"job j{number}" for number in range(20)}
+
+            await wait_until(all_are_there, description="the audit has each of them", timeout=20)

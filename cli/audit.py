@@ -1,0 +1,97 @@
+"""`etcron audit`: who did what, and whether what is kept of it holds together."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from cli.arguments import Parser, add_command, add_group, add_output, add_server, count
+from cli.client import Client, Document
+from cli.errors import ExitStatus
+from cli.printing import complain, print_json, print_table, say_where_cut, tell, value_text, warn
+from cli.times import instant, local
+
+_OUTCOMES = ("done", "refused", "failed", "in doubt")
+
+
+def parser() -> Parser:
+    """The command line of the group."""
+    group, verbs = add_group(
+        "etcron audit", "The audit: each login, refusal, change, run and kill. For administrators."
+    )
+    listing = add_command(
+        verbs, "list", _list, does="who did what, newest first",
+        examples=(
+            "etcron audit list --from 24h",
+            "etcron audit list --object 'job backup' --from 30d",
+            "etcron audit list --who alice --outcome refused -o json",
+        ),
+    )  # fmt: skip
+    verify = add_command(
+        verbs, "verify", _verify,
+        does="look for entries that were changed, removed or inserted; status 1 where there are any",
+        examples=("etcron audit verify", "etcron audit verify -o json"),
+    )  # fmt: skip
+    listing.add_argument("--who", metavar="NAME", help="by them, e.g. alice")
+    listing.add_argument("--action", metavar="WORD", help="only this, e.g. job.save, run.kill, login")
+    listing.add_argument("--object", metavar="WHAT", help="on this, e.g. 'job backup' or 'user alice'")
+    listing.add_argument("--outcome", choices=_OUTCOMES, help="that came to this")
+    for option, does in (("--from", "that time or later"), ("--to", "before that time")):
+        listing.add_argument(
+            option, dest=option[2:] + "_", metavar="TIME", help=f"{does}: ISO 8601, or 30m, 24h, 7d ago"
+        )
+    listing.add_argument("--limit", type=count(1, 1_000_000), default=50, metavar="N", help="so many (50)")
+    for command in (listing, verify):
+        add_server(command)
+        add_output(command)
+    return group
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    now = datetime.now(UTC)
+    query = {
+        "who": arguments.who, "action": arguments.action, "object": arguments.object, "outcome": arguments.outcome,
+        "from": instant("--from", arguments.from_, now=now), "to": instant("--to", arguments.to_, now=now),
+    }  # fmt: skip
+    warnings: list[str] = []
+    with Client.of(arguments) as client:
+        entries = list(client.items("/api/v1/audit", query, limit=arguments.limit, warnings=warnings))
+    warn(warnings)
+    if arguments.output == "json":
+        print_json(entries)
+        return ExitStatus.OK
+    heads = ("TIME", "WHO", "VIA", "ADDRESS", "ACTION", "OBJECT", "OUTCOME", "DETAILS")
+    print_table(heads, map(_row, entries), none="no entries", spare=("DETAILS", "VIA", "ADDRESS"))
+    say_where_cut(len(entries), arguments.limit)
+    return ExitStatus.OK
+
+
+def _row(entry: Document) -> tuple[str, ...]:
+    words = (str(entry[name]) or "-" for name in ("who", "via", "address", "action", "object", "outcome"))
+    return (local(entry["ms"]), *words, value_text(entry["details"]) if entry["details"] else "-")
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        chains = list(_chains(client))
+    broken = [chain for chain in chains if chain["problem"]]
+    if arguments.output == "json":
+        print_json({"whole": not broken, "items": chains})
+        return ExitStatus.NO if broken else ExitStatus.OK
+    for chain in broken:
+        complain(f"{chain['chain']}: {chain['problem']}")
+    entries, waiting = (sum(chain[name] for chain in chains) for name in ("entries", "waiting"))
+    state = f"{len(broken)} of {len(chains)} chains are broken" if broken else f"{len(chains)} chains are whole"
+    later = f"; {waiting} entries wait on managers' disks" if waiting else ""
+    tell(f"{state}: {entries} entries{later}")
+    return ExitStatus.NO if broken else ExitStatus.OK
+
+
+def _chains(client: Client) -> Iterable[Document]:
+    cursor: str | None = None
+    while True:
+        page = client.get("/api/v1/audit/verify", {"cursor": cursor})
+        yield from page["items"]
+        if (cursor := page["nextCursor"]) is None:
+            return
