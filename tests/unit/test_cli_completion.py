@@ -19,7 +19,9 @@ import pytest
 from cli.__main__ import main
 from cli.completion import SCRIPTS, candidates
 
-_NOUNS = ["up", "manager", "worker", "job", "run", "stats", "audit", "cron", "crontab", "config", "completion", "version"]
+_NOUNS = [
+    "up", "manager", "worker", "job", "run", "stats", "audit", "cron", "crontab", "config", "completion", "version",
+]  # fmt: skip
 
 
 def _of(*words: str) -> list[str]:
