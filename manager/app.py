@@ -14,7 +14,8 @@ from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
 from manager.access.audited import audited
-from manager.access.guard import access_guard, known_name
+from manager.access.cookies import STALE
+from manager.access.guard import access_guard, credential_of
 from manager.api import legacy, routes
 from manager.api.openapi import take_none_where_there_are_none
 from manager.console import pages
@@ -59,7 +60,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             time_limit(read_s + write_s),
             access_guard(lambda request: request.app[PARTS].access),
             take_none_where_there_are_none,
-            idempotent(lambda request: request.app[PARTS].calls, read_s=read_s, who=known_name),
+            idempotent(lambda request: request.app[PARTS].calls, read_s=read_s, caller_of=credential_of),
             pages.missing_page,
         ],
     )
@@ -86,6 +87,8 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     add_headers(response, request.path)
+    if STALE in request:
+        request.app[PARTS].cookies.forget(response, request[STALE])
 
 
 def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -94,6 +97,7 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
     return {
         "users and rights": parts.directory.run,
         "sessions in use": parts.idle.run,
+        "expired tokens": parts.tokens.run,
         "watching": parts.watching.run,
         "blocked jobs": parts.watching.blocked.run,
         "events": parts.events.run,

@@ -18,10 +18,14 @@ from common.json_text import dumps
 from common.protocol.keys import Keys
 from common.runlog import RunLog
 from manager.access.audit import Audit
+from manager.access.cookies import Cookies
 from manager.access.directory import Directory
 from manager.access.guard import CALLER, Access
 from manager.access.idle import Idle
+from manager.access.logins import Logins
 from manager.access.passwords import Passwords
+from manager.access.sessions import Sessions
+from manager.access.tokens import Tokens
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
@@ -61,6 +65,10 @@ class Parts:
     accounts: AccountService
     bindings: BindingService
     passwords: Passwords
+    cookies: Cookies
+    sessions: Sessions
+    logins: Logins
+    tokens: Tokens
     etcd: EtcdClient
     keys: Keys
     runlog: RunLog

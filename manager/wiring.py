@@ -22,12 +22,16 @@ from common.protocol.member import Member
 from common.protocol.placement import Past
 from common.runlog import JobResults, RunLog
 from manager.access.audit import Audit
+from manager.access.cookies import Cookies
 from manager.access.directory import Directory
 from manager.access.guard import Access, Way
 from manager.access.idle import Idle
 from manager.access.local import OwnerWay, SocketWay
+from manager.access.logins import Logins
 from manager.access.passwords import Passwords
 from manager.access.proxy import proxy_way
+from manager.access.sessions import Sessions
+from manager.access.tokens import Tokens
 from manager.access.ways import SessionWay, TokenWay
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
@@ -123,11 +127,15 @@ def make_parts(
         refuse_wrong_clock=guard.refuse,
         seal=seal,
     )
-    directory = Directory(etcd, AccessKeys(config.key_prefix), clock=clock)
+    access_keys = AccessKeys(config.key_prefix)
+    directory = Directory(etcd, access_keys, clock=clock)
     idle = Idle(etcd, clock=clock)
+    cookies = Cookies(has_tls=config.tls_cert is not None, proxies=config.proxies)
+    sessions = Sessions(etcd, access_keys, directory, clock=clock, patience_s=patience_s)
+    passwords = Passwords()
     access_records = AccessRecords(
         etcd,
-        AccessKeys(config.key_prefix),
+        access_keys,
         clock=clock,
         patience_s=patience_s,
         ways=Ways(
@@ -137,14 +145,18 @@ def make_parts(
         known=directory.has_reached,
     )
     return Parts(
-        access=Access(config.auth, _ways(config, directory, idle), directory.rights_of, directory.ready),
+        access=Access(config.auth, _ways(config, directory, cookies, idle), directory.rights_of, directory.ready),
         directory=directory,
         idle=idle,
         audit=audit,
         access_records=access_records,
         accounts=AccountService(access_records),
         bindings=BindingService(access_records),
-        passwords=Passwords(),
+        passwords=passwords,
+        cookies=cookies,
+        sessions=sessions,
+        logins=Logins(etcd, access_keys, directory, sessions, passwords, clock=clock),
+        tokens=Tokens(etcd, access_keys, directory, clock=clock, patience_s=patience_s),
         etcd=etcd,
         keys=keys,
         runlog=runlog,
@@ -201,14 +213,13 @@ def make_parts(
     )
 
 
-def _ways(config: ManagerConfig, directory: Directory, idle: Idle) -> Sequence[Way]:
+def _ways(config: ManagerConfig, directory: Directory, cookies: Cookies, idle: Idle) -> Sequence[Way]:
     """In the order in which they are asked: the first that finds a credential of its kind decides."""
-    has_tls = config.tls_cert is not None
     proxy = proxy_way(config, groups_of=directory.subjects_of, uid_of=peer_uid)
     return (
         *((proxy,) if proxy is not None else ()),  # a call past the proxy is refused, whatever else it carries
         TokenWay(directory),
-        SessionWay(directory, has_tls=has_tls, proxies=config.proxies, used=idle.used),
+        SessionWay(directory, cookies, used=idle.used),
         SocketWay(proxy_uid=config.proxy_uid),
         *((OwnerWay(proxies=config.proxies),) if config.trust_owner else ()),
     )

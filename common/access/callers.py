@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from common.access.rights import Rights
-from common.access.subjects import Subject
+from common.access.subjects import Subject, SubjectKind
 
 
 class AuthMode(StrEnum):
@@ -34,6 +35,9 @@ class Via(StrEnum):
     """A trusted proxy names the user in a header."""
 
 
+_GROUPS: Final = (SubjectKind.GROUP, SubjectKind.GID)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who a credential says is calling."""
@@ -45,6 +49,11 @@ class Identity:
     via: Via
     credential: str | None = None
     """The id of the session or token: it can be revoked."""
+
+    @property
+    def subject(self) -> Subject | None:
+        """Who it is, beside the groups."""
+        return next((one for one in self.subjects if one.kind not in _GROUPS), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,8 @@ class Session:
     way: SessionWay
     role: Role | None = None
     """Given by a one-time link for the last resort: this role on everything, whatever the bindings say."""
+    proof: str | None = field(default=None, repr=False)
+    """The digest of the password's hash by which it was opened: with another password it is over."""
     created_ms: int
     expires_ms: int
     """Its end, however much it is used."""
@@ -121,7 +123,8 @@ class Session:
         return _spelled({
             "id": self.id, "second": self.second, "subject": str(self.subject), "groups": list(self.groups),
             "way": str(self.way), "role": None if self.role is None else str(self.role),
-            "createdMs": self.created_ms, "expiresMs": self.expires_ms, "address": self.address, "agent": self.agent,
+            "proof": self.proof, "createdMs": self.created_ms, "expiresMs": self.expires_ms, "address": self.address,
+            "agent": self.agent,
         })  # fmt: skip
 
     @classmethod
@@ -129,11 +132,12 @@ class Session:
         """Read one; ValueError where it is none. What is left out lets nobody in."""
         try:
             document = json.loads(value)
-            role = document["role"]
+            role, proof = document["role"], document["proof"]
             return cls(
                 id=_like(_ID, document["id"]), second=_like(_DIGEST, document["second"]),
                 subject=Subject.parse(document["subject"]), groups=_groups(document["groups"]),
                 way=SessionWay(document["way"]), role=None if role is None else Role(role),
+                proof=None if proof is None else _like(_DIGEST, proof),
                 created_ms=_instant(document["createdMs"]), expires_ms=_instant(document["expiresMs"]),
                 address=_text(document["address"], MAX_AGENT), agent=_text(document["agent"], MAX_AGENT),
             )  # fmt: skip

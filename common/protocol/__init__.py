@@ -17,6 +17,7 @@ What others decide
     account_edits.py            users, service accounts and bindings; that an administrator stays
     kill.py give_up.py drain.py dedupe.py
                                 a run ended, given up; a worker that takes nothing new; calls remembered
+    logins.py                   sessions and tokens, made and ended
     fire_decisions.py           of fires, beside the claims: recorded, offered, passed over; a run that is replaced
     audit_heads.py              how far each manager's audit chain goes
     sweeps.py                   what is of no use any more goes

@@ -3,6 +3,10 @@
 needs.py        what each call needs, said beside its handler
 passwords.py    which passwords are taken, how they are kept, whether one is right
 directory.py    users, bindings, tokens and sessions as etcd has them, and what they allow; in step by a watch
+sessions.py tokens.py logins.py
+                what makes and ends sessions and tokens; who is let in by a password, or by a link that works once
+backoff.py      how often somebody may try to log in
+cookies.py      the names of cookies, and how they are set
 ways.py         a token in a header, a session in a cookie
 local.py        system users of this machine: through the Unix socket, or the manager's own over loopback
 tcp_owner.py    which system user made a connection over loopback, as the kernel says

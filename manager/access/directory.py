@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from common.access.accounts import Service, User
 from common.access.callers import Identity, Via
-from common.access.credentials import Session, SessionWay, Token
+from common.access.credentials import Session, SessionWay, Token, digest_of
 from common.access.rights import OWNER, Binding, Rights
 from common.access.subjects import Subject, SubjectKind
 from common.clock import Clock
@@ -32,6 +32,7 @@ from common.errors import LoginNeededError, UnavailableError
 from common.etcd import Change, EtcdClient, Mirror, MirrorTimings
 from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import KeyValue
+from manager.watch.catalog import Changes
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ _FIRST_READING_S: Final = 2.0
 _TIMINGS: Final = MirrorTimings(progress_s=1.0, silence_s=8.0)
 _LOOK_S: Final = 0.5
 """How often it is looked whether somebody who is listened for has come to an end by time."""
+_ON_ITS_WAY_S: Final = 0.2
 _MOST_REMEMBERED: Final = 10_000
 
 Ended = Callable[[], None]
@@ -88,6 +90,7 @@ class Directory:
         self._identities: dict[tuple[Via, str], Identity] = {}
         self._rights: dict[Identity, Rights] = {}
         self._watched: dict[object, tuple[Identity, Rights, Ended]] = {}
+        self._changes = Changes()
         self._mirror = Mirror(etcd, keys.prefix, self._take, clock=clock, timings=_TIMINGS)
 
     async def run(self) -> None:
@@ -140,14 +143,20 @@ class Directory:
 
     async def has_reached(self, revision: int, *, within_s: float = 1.0) -> bool:
         """Whether everything up to this revision is known; waits for it."""
-        deadline = self._clock.monotonic() + within_s
-        while self._mirror.revision < revision:
-            if self._clock.monotonic() > deadline:
-                return False
-            await asyncio.sleep(0.01)
-        return True
+        mirror = self._mirror
+        return await self._changes.until(
+            lambda: max(mirror.revision, mirror.newest_mod_revision) >= revision, within_s
+        )  # fmt: skip
 
     # Who it is
+
+    async def has_token(self, token_id: str) -> None:
+        """Returns once there is this token, or a moment later: another manager may have made it just now."""
+        await self._changes.until(lambda: token_id in self.tokens, _ON_ITS_WAY_S)
+
+    async def has_session(self, digest: str) -> None:
+        """As `has_token`."""
+        await self._changes.until(lambda: digest in self.sessions, _ON_ITS_WAY_S)
 
     def by_token(self, token_id: str, digest: str) -> Identity:
         """Whose token this is; LoginNeededError: there is no such token (any more)."""
@@ -175,15 +184,34 @@ class Directory:
         )  # fmt: skip
 
     def _identity_of_session(self, held: Held[Session]) -> Identity:
-        session = held.record
-        by_provider = session.way is SessionWay.OIDC
-        if session.role is None and not self._is_good(session.subject, since=held.made_at, may_be_unknown=by_provider):
-            raise LoginNeededError(f"the session is over: {session.subject} is disabled, or there is none any more")
+        if not self.is_good_session(held):
+            raise LoginNeededError(
+                "the session is over: its user is disabled, has another password, or is there no more; log in again"
+            )
+        return self.identity_of(held.record)
+
+    def identity_of(self, session: Session) -> Identity:
+        """Whose session it is."""
         groups = {Subject(SubjectKind.GROUP, name) for name in session.groups}
         return Identity(
             name=session.subject.name, subjects=self.subjects_of(session.subject) | groups, via=Via.SESSION,
             credential=session.id,
         )  # fmt: skip
+
+    def is_good_session(self, held: Held[Session]) -> bool:
+        """Whether it lets anybody in."""
+        session = held.record
+        if self._is_over(session.expires_ms):
+            return False
+        if session.role is not None:
+            return True
+        by_provider = session.way is SessionWay.OIDC
+        if not self._is_good(session.subject, since=held.made_at, may_be_unknown=by_provider):
+            return False
+        user = self.users.get(session.subject.name) if session.proof is not None else None
+        return session.proof is None or (
+            user is not None and user.record.password is not None and digest_of(user.record.password) == session.proof
+        )
 
     def subjects_of(self, subject: Subject) -> frozenset[Subject]:
         """What bindings may be of, for who it is: a user counts as their groups, too."""
@@ -254,8 +282,12 @@ class Directory:
 
     def rights_by_bindings(self, subjects: frozenset[Subject]) -> Rights:
         """What the bindings give to who counts as these."""
-        found = {one.id: one for subject in subjects for one in self._by_subject.get(subject, ())}
-        return Rights(tuple(found[binding_id].grant for binding_id in sorted(found)))
+        return Rights(tuple(binding.grant for binding in self.bindings_of(subjects)))
+
+    def bindings_of(self, subjects: frozenset[Subject]) -> list[Binding]:
+        """The bindings of all of these, by id."""
+        found = [binding for subject in subjects for binding in self._by_subject.get(subject, ())]
+        return sorted(found, key=lambda binding: binding.id)
 
     def _is_disabled(self, subject: Subject) -> bool:
         match subject.kind:
@@ -329,6 +361,7 @@ class Directory:
         self._identities.clear()
         self._rights.clear()
         self._tell_ends()
+        self._changes.notify()
 
     def _take_one(self, kind: str, name: str, kv: KeyValue | None) -> None:
         match kind:

@@ -75,12 +75,6 @@ class Access:
         return None
 
 
-def known_name(request: web.Request) -> str | None:
-    """Who calls, where a credential says so."""
-    caller = request.get(CALLER)
-    return None if caller is None or caller.identity is None else caller.identity.name
-
-
 def access_guard(access_of: Callable[[web.Request], Access]) -> Middleware:
     """The middleware: 401 for who is not known, 403 for who may not."""
 
@@ -103,6 +97,16 @@ def access_guard(access_of: Callable[[web.Request], Access]) -> Middleware:
         return await handler(request)
 
     return middleware
+
+
+def credential_of(request: web.Request) -> str:
+    """Whose call it is, as one text: apart from those of all others. Empty: nobody knows."""
+    caller = request.get(CALLER)
+    if caller is None or caller.identity is None:
+        return ""
+    identity = caller.identity
+    token = identity.credential if identity.via is Via.TOKEN else ""  # it may be narrower than its owner
+    return f"{identity.subject or identity.name}\0{token}"
 
 
 def check_need(need: Need, caller: Caller, mode: AuthMode) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, Protocol
 
 from common.access.credentials import Session
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import EtcdClient
 from manager.access.directory import Held
 
 _log = logging.getLogger(__name__)
@@ -21,10 +20,16 @@ _EACH_S: Final = 60.0
 _MOST: Final = 10_000
 
 
+class Leases(Protocol):
+    """What is asked of etcd."""
+
+    async def lease_keep_alive(self, lease_id: int) -> bool: ...
+
+
 class Idle:
     """What is used is kept alive, at most once a minute; in memory, of this manager."""
 
-    def __init__(self, etcd: EtcdClient, *, clock: Clock) -> None:
+    def __init__(self, etcd: Leases, *, clock: Clock) -> None:
         self._etcd = etcd
         self._clock = clock
         self._told: dict[int, float] = {}

@@ -33,6 +33,7 @@ _REFUSALS = {
     413: "The body is beyond 1 MiB.",
     415: "The body is no `application/json`.",
     422: "This Idempotency-Key came with another request before.",
+    429: "Too many of them; `Retry-After` says when it may be tried again.",
     503: "etcd or the log store did not answer, or it changed each time before the edit: then nothing was done.",
 }
 _ANY = (400, 401, 403, 503)

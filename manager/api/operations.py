@@ -6,7 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from manager.api import audit, bindings, bulk, explain, jobs, run_now, runs, services, statistics, users, versions
+from manager.api import (
+    audit,
+    bindings,
+    bulk,
+    explain,
+    jobs,
+    login,
+    run_now,
+    runs,
+    services,
+    statistics,
+    tokens,
+    users,
+    versions,
+)
 from manager.api import schemas as given
 from manager.api.schemas import COUNT, MS, TEXT, TRUTH, Schema, array, maybe, page, record, ref
 from manager.http.bodies import NEEDED_REASON, REASON, REASON_AND_FORCE
@@ -41,6 +55,8 @@ class Operation:
 _OUTCOME: Final[Schema] = {"type": "string", "enum": ["killed", "finished", "pending"]}
 _GIVEN_UP: Final[Schema] = {"type": "string", "enum": ["lost", "finished", "pending"]}
 _REMOVED: Final = record({"name": TEXT, "sessions": COUNT, "tokens": COUNT, "bindings": COUNT, "message": TEXT})
+_LOGGED_IN: Final = record({"caller": ref("Whoami"), "csrf": TEXT})
+_COOKIE: Final = {"Set-Cookie": {"description": "The session.", "schema": TEXT}}
 _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -188,6 +204,52 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="delete", path="/api/v1/workers/{name}", tag="workers", parameters=(given.WORKER,),
         summary="A worker that is not live is remembered no more.",
         answers={200: record({"name": TEXT, "message": TEXT})}, refuses=(404, 409),
+    ),
+    Operation(
+        method="get", path=login.LOGIN, tag="login", summary="What a login page has to offer.",
+        answers={200: record({"auth": TEXT, "password": TRUTH, "oidc": {"type": ["object", "null"]}})},
+    ),
+    Operation(
+        method="post", path=login.LOGIN, tag="login", summary="Log in with a password: a session, in a cookie.",
+        takes=login.LOGIN_BODY.schema, answers={200: _LOGGED_IN}, headers=_COOKIE, refuses=(409, 429),
+    ),
+    Operation(
+        method="post", path=f"{login.LOGIN}/link", tag="login", summary="Log in with a link that works once.",
+        takes=login.LINK_BODY.schema, answers={200: _LOGGED_IN}, headers=_COOKIE, refuses=(409, 429),
+    ),
+    Operation(
+        method="post", path="/api/v1/logout", tag="login", summary="End the session by which this call comes.",
+        answers={200: record({"message": TEXT})},
+    ),
+    Operation(
+        method="get", path="/api/v1/whoami", tag="login", summary="Who calls, by which way, and what they may do.",
+        answers={200: ref("Whoami")},
+    ),
+    Operation(
+        method="post", path="/api/v1/password", tag="login",
+        summary="Another password for the caller; their other sessions are over.",
+        takes=login.PASSWORD_BODY.schema, answers={200: _LOGGED_IN}, headers=_COOKIE, refuses=(409, 429),
+    ),
+    Operation(
+        method="get", path=login.SESSIONS, tag="login", summary="The sessions of the caller, or of another user.",
+        parameters=login.SessionsQuery.parameters(), answers={200: page(ref("Session"), warnings=array(TEXT))},
+    ),
+    Operation(
+        method="delete", path=f"{login.SESSIONS}/{{id}}", tag="login", summary="End a session, on all managers.",
+        parameters=(given.SESSION,), answers={200: record({"id": TEXT, "message": TEXT})}, refuses=(404,),
+    ),
+    Operation(
+        method="get", path=tokens.TOKENS, tag="login", summary="The tokens of the caller, or of another owner.",
+        parameters=tokens.TokensQuery.parameters(), answers={200: page(ref("Token"), warnings=array(TEXT))},
+    ),
+    Operation(
+        method="post", path=tokens.TOKENS, tag="login", summary="A new token: this answer alone has its text.",
+        takes=tokens.BODY.schema, refuses=(404, 409),
+        answers={201: {"allOf": [ref("Token"), record({"token": TEXT})]}},
+    ),
+    Operation(
+        method="delete", path=f"{tokens.TOKENS}/{{id}}", tag="login", summary="It lets nobody in any more.",
+        parameters=(given.TOKEN,), answers={200: record({"id": TEXT, "message": TEXT})}, refuses=(404,),
     ),
     Operation(
         method="post", path="/api/v1/schedule/preview", tag="schedule", takes=jobs.preview_schema(),

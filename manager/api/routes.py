@@ -15,12 +15,14 @@ from manager.api import (
     events,
     explain,
     jobs,
+    login,
     metrics,
     run_now,
     runs,
     services,
     statistics,
     system,
+    tokens,
     users,
     versions,
     workers,
@@ -41,7 +43,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     for calls in (
         audit, bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
-        openapi, metrics, users, services, bindings, explain,
+        openapi, metrics, login, tokens, users, services, bindings, explain,
     ):  # fmt: skip
         calls.add_routes(app)
 

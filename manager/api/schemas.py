@@ -40,6 +40,8 @@ RUN: Final = path("id", "The run's id, `<job>@<plan time in ms, or r-...>#<attem
 WORKER: Final = path("name", "The worker's name.", text(128))
 USER: Final = path("name", "The name of the user or service account.", text(128))
 BINDING: Final = path("id", "The binding's id.", text(40))
+SESSION: Final = path("id", "The session's id.", text(12))
+TOKEN: Final = path("id", "The token's id: what stands between the underscores.", text(12))
 REVISION: Final = path("revision", "A revision of the job.", whole(1, 10**18 - 1))
 IF_MATCH: Final = header("If-Match", "The ETag that the job must have, or `412`; `*`: any; `\"0\"`: none.",
                          r'^"[0-9]{1,18}"$')  # fmt: skip
@@ -180,6 +182,18 @@ COMPONENTS: Final[dict[str, Schema]] = {
          "changed": array(TEXT)},
         {"spec": {"type": "object"}},
     ),
+    "Whoami": record({
+        "name": TEXT, "user": maybe(TEXT), "via": TEXT, "subjects": array(TEXT), "roles": array(TEXT),
+        "bindings": array({"type": "object"}), "auth": TEXT,
+    }),
+    "Session": record({
+        "id": TEXT, "user": TEXT, "way": TEXT, "createdMs": MS, "expiresMs": MS, "address": TEXT, "agent": TEXT,
+        "current": TRUTH,
+    }),
+    "Token": record({
+        "id": TEXT, "name": TEXT, "owner": TEXT, "role": maybe(TEXT), "createdMs": MS, "createdBy": TEXT,
+        "expiresMs": MS, "expired": TRUTH,
+    }),
     "Worker": record(
         {"state": TEXT},
         {

@@ -40,13 +40,13 @@ class Allowance:
 
     def check(self, address: str, most: int, *, now_ms: int, job: str = "") -> None:
         """RequestError where the caller has taken all of it."""
-        ends_ms = self._left((_network(address), job), now_ms)
+        ends_ms = self._left((network_of(address), job), now_ms)
         retry_s = 1 + (ends_ms[0] - now_ms) // 1000 if ends_ms else 0
         refuse_beyond(most, len(ends_ms), f"{self._what} of {address}", retry_s=retry_s)
 
     def take(self, address: str, *, until_ms: int, now_ms: int, job: str = "") -> None:
         """The caller has one more."""
-        whose = (_network(address), job)
+        whose = (network_of(address), job)
         if whose not in self._ends_ms:
             for other in list(self._ends_ms):
                 self._left(other, now_ms)
@@ -61,7 +61,8 @@ class Allowance:
         return ends_ms
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """Whose tries and calls are counted together: an address, of IPv6 its /64."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -67,6 +67,13 @@ class Idempotency:
 
     key: str
     fingerprint: str
+    caller: str = ""
+    """Whose it is: the same key of somebody else is another one."""
+
+    @property
+    def scoped(self) -> str:
+        """The key, apart from those of other callers."""
+        return f"{self.caller}\0{self.key}" if self.caller else self.key
 
 
 IDEMPOTENCY: Final = web.RequestKey("idempotency", Idempotency)
@@ -94,15 +101,9 @@ class IdempotentCalls:
         self._longest_ms = int(longest_s * 1000) + 1000
         self._patience_s = patience_s
 
-    async def carry_out(
-        self, request: web.Request, handler: Handler, idempotency: Idempotency, *, who: str | None
-    ) -> web.StreamResponse:
-        """The answer of the call, or the one that it got before.
-
-        ``who``: one caller never gets another's answer; None: nobody knows who it is.
-        """
-        whose = () if who is None else (who,)
-        key = self._keys.deduped(ANYTHING, digest_of("call", request.method, request.path, idempotency.key, *whose))
+    async def carry_out(self, request: web.Request, handler: Handler, idempotency: Idempotency) -> web.StreamResponse:
+        """The answer of the call, or the one that it got before."""
+        key = self._keys.deduped(ANYTHING, digest_of("call", request.method, request.path, idempotency.scoped))
         now_ms = self._clock.wall_ms()
         going_on = Remembered(
             expires_ms=now_ms + self._longest_ms, fingerprint=idempotency.fingerprint, token=secrets.token_hex(8)
@@ -156,9 +157,9 @@ class IdempotentCalls:
 
 
 def idempotent(
-    calls: Callable[[web.Request], IdempotentCalls], *, read_s: float, who: Callable[[web.Request], str | None]
+    calls: Callable[[web.Request], IdempotentCalls], *, read_s: float, caller_of: Callable[[web.Request], str]
 ) -> Middleware:
-    """The middleware that looks at the header of every POST of ours. ``who``: whose call it is, where that is known."""
+    """The middleware that looks at the header of every POST of ours. ``caller_of``: whose key it is."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -174,13 +175,14 @@ def idempotent(
         body = await read_body(request, read_s)
         head = "\0".join((request.method, request.path_qs, request.content_type)).encode(errors="replace")
         fingerprint = sha256(head + b"\0" + body).hexdigest()
-        idempotency = Idempotency(key=_key(request.headers.getall(HEADER)), fingerprint=fingerprint)
+        key = _key(request.headers.getall(HEADER))
+        idempotency = Idempotency(key=key, fingerprint=fingerprint, caller=caller_of(request))
         if resource is not None and resource.canonical in READS:
             return await handler(request)
         if resource is not None and resource.canonical == RUN_CALL:
             request[IDEMPOTENCY] = idempotency
             return await handler(request)
-        return await calls(request).carry_out(request, handler, idempotency, who=who(request))
+        return await calls(request).carry_out(request, handler, idempotency)
 
     return middleware
 

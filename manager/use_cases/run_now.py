@@ -190,7 +190,7 @@ class RunNow:
         now_ms, keys = self._clock.wall_ms(), self._keys
         # The time sorts them; the rest makes two of one millisecond differ, whoever makes them.
         fire = f"r-{now_ms:013d}-{secrets.token_hex(5)}"
-        own = digest_of("run", fire) if idempotency is None else digest_of("idempotency", idempotency.key)
+        own = digest_of("run", fire) if idempotency is None else digest_of("idempotency", idempotency.scoped)
         dedupe = None if wanted.dedupe_key is None else keys.deduped(name, digest_of("dedupe", wanted.dedupe_key))
         return _Call(
             name=name, wanted=wanted, by=by, now_ms=now_ms, fire=fire, idempotency=idempotency,

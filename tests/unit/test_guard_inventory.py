@@ -9,7 +9,7 @@ from manager.access.audited import ACTIONS, NOT_AUDITED
 from manager.access.needs import inventory
 from manager.app import create_app
 
-NOTHING, KNOWN = "nothing", "known"
+NOTHING, KNOWN, OWN = "nothing", "known", "known, guarded"
 ADMINS = "admin everywhere, guarded"
 """A known administrator, also where no login is asked for."""
 EXPECTED = {
@@ -58,6 +58,17 @@ EXPECTED = {
     "POST /api/v1/workers/{name}/drain": "admin everywhere",
     "POST /api/v1/workers/{name}/undrain": "admin everywhere",
     "DELETE /api/v1/workers/{name}": "admin everywhere",
+    "GET /api/v1/login": NOTHING,
+    "POST /api/v1/login": NOTHING,
+    "POST /api/v1/login/link": NOTHING,
+    "POST /api/v1/logout": OWN,
+    "GET /api/v1/whoami": KNOWN,
+    "POST /api/v1/password": OWN,
+    "GET /api/v1/sessions": OWN,
+    "DELETE /api/v1/sessions/{id}": OWN,
+    "GET /api/v1/tokens": OWN,
+    "POST /api/v1/tokens": OWN,
+    "DELETE /api/v1/tokens/{id}": OWN,
     "POST /api/v1/schedule/preview": "viewer",
     "GET /api/v1/audit": "admin everywhere, guarded",
     "GET /api/v1/audit/verify": "admin everywhere, guarded",

@@ -1,0 +1,418 @@
+"""Logging in and out, sessions, tokens and passwords; each attack on them is a test that names it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import ClientResponse, CookieJar
+
+from common.access.accounts import User
+from common.access.credentials import digest_of
+from common.access.rights import Role
+from common.access.subjects import Subject
+from manager.access.logins import make_link
+from manager.access.passwords import Passwords
+from manager.access.sessions import MOST_OF_A_USER
+from manager.http.idempotency import HEADER
+from tests.support.access import HOUR_MS, Accessing, token_id
+from tests.support.clocks import OffClock
+from tests.support.managing import Managed, Place, managing, problem_of
+from tests.support.waiting import wait_until
+
+PASSWORD = "correct horse battery"
+ANOTHER = "staple horse correct"
+
+
+class MovingClock(OffClock):
+    """The monotonic clock is the test's, too: it counts how long somebody has to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.later_s
+
+
+class CountingPasswords(Passwords):
+    """How often a password was compared, which is what takes the time."""
+
+    compared = 0
+
+    async def is_right(self, kept: str | None, password: str) -> bool:
+        type(self).compared += 1
+        return await super().is_right(kept, password)
+
+
+@pytest.fixture
+def clock() -> MovingClock:
+    return MovingClock()
+
+
+@pytest.fixture
+async def guarded(place: Place, clock: MovingClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Managed]:
+    """A manager that asks everybody who they are, and counts comparisons of passwords."""
+    monkeypatch.setattr("manager.wiring.Passwords", CountingPasswords)
+    CountingPasswords.compared = 0
+    async with managing(place, auth="required", clock=clock) as managed:
+        yield managed
+
+
+@pytest.fixture
+async def access(guarded: Managed) -> Accessing:
+    """With alice, who has a password and may look at jobs."""
+    accessing = Accessing(guarded)
+    await accessing.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+    return accessing
+
+
+class Browser:
+    """Keeps cookies, and sends the second secret and the header that forms cannot send."""
+
+    def __init__(self, manager: Managed, *, address: str | None = None) -> None:
+        self.manager = manager
+        self.jar = CookieJar(unsafe=True)
+        self.headers: dict[str, str] = {"X-Etcron": "1"}
+        if address is not None:
+            self.headers["X-Forwarded-For"] = address
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        return {one.key: one.value for one in self.jar}
+
+    async def request(self, method: str, path: str, body: object = None, **headers: str) -> ClientResponse:
+        url = self.manager.http.make_url(path)
+        sent = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())} if self.cookies else {}
+        response = await self.manager.http.request(method, path, json=body, headers=self.headers | sent | headers)
+        self.jar.update_cookies(response.cookies, url)
+        self.manager.http.session.cookie_jar.clear()
+        return response
+
+    async def log_in(self, name: str = "alice", password: str = PASSWORD) -> ClientResponse:
+        response = await self.request("POST", "/api/v1/login", {"name": name, "password": password})
+        if response.status == 200:
+            self.headers["X-Etcron-Session"] = (await response.json())["csrf"]
+        return response
+
+    async def get(self, path: str) -> Any:
+        response = await self.request("GET", path)
+        assert response.status == 200, await response.text()
+        return await response.json()
+
+    @property
+    def secret(self) -> str:
+        return next(value for name, value in self.cookies.items() if name.startswith("etcron_session_"))
+
+
+async def logged_in(manager: Managed) -> Browser:
+    browser = Browser(manager)
+    response = await browser.log_in()
+    assert response.status == 200, await response.text()
+    return browser
+
+
+async def test_password_lets_its_user_in(guarded: Managed, access: Accessing) -> None:
+    browser = Browser(guarded)
+    response = await browser.log_in()
+    said = await response.json()
+    assert said["caller"]["name"] == "alice"
+    assert said["caller"]["roles"] == ["viewer"]
+    assert (await browser.get("/api/v1/whoami")) == said["caller"]
+    assert (await browser.get("/api/v1/jobs"))["items"] == []
+    cookie = response.cookies[f"etcron_session_{guarded.http.port}"]
+    assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["domain"]) == (True, "Strict", "/", "")
+
+
+async def test_cookie_over_tls_is_bound_to_the_host(place: Place) -> None:
+    async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
+        access = Accessing(manager)
+        await access.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        tls = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "10.1.1.1"}
+        response = await manager.http.post("/api/v1/login", json={"name": "alice", "password": PASSWORD}, headers=tls)
+        cookie = response.cookies["__Host-etcron"]
+        assert (cookie["secure"], cookie["httponly"], cookie["samesite"], cookie["path"], cookie["domain"]) == (
+            True, True, "Strict", "/", "",
+        )  # fmt: skip
+        sent = tls | {"Cookie": f"__Host-etcron={cookie.value}"}
+        assert (await manager.http.get("/api/v1/jobs", headers=sent)).status == 200
+        plain = {"Cookie": f"__Host-etcron={cookie.value}"}
+        assert (await manager.http.get("/api/v1/jobs", headers=plain)).status == 401
+
+
+async def test_logout_ends_the_session_everywhere(guarded: Managed, access: Accessing) -> None:
+    browser = await logged_in(guarded)
+    kept = browser.cookies
+    assert (await browser.request("POST", "/api/v1/logout")).status == 200
+    assert not [name for name in browser.cookies if "session" in name]
+    cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in kept.items())}
+    assert (await browser.request("GET", "/api/v1/whoami", **cookie)).status == 401
+
+
+async def test_attack_fixation_a_cookie_that_was_there_before_the_login_is_not_adopted(
+    guarded: Managed, access: Accessing
+) -> None:
+    planted = "ab" * 32
+    browser = Browser(guarded)
+    browser.jar.update_cookies({f"etcron_session_{guarded.http.port}": planted}, guarded.http.make_url("/"))
+    assert (await browser.log_in()).status == 200
+    assert browser.secret != planted
+    stale = {"Cookie": f"etcron_session_{guarded.http.port}={planted}"}
+    assert (await browser.request("GET", "/api/v1/whoami", **stale)).status == 401
+
+
+async def test_attack_fixation_the_session_from_before_a_login_is_over(guarded: Managed, access: Accessing) -> None:
+    browser = await logged_in(guarded)
+    before, second = browser.secret, browser.headers["X-Etcron-Session"]
+    assert (await browser.log_in()).status == 200
+    old = {"Cookie": f"etcron_session_{guarded.http.port}={before}", "X-Etcron-Session": second}
+    assert (await browser.request("GET", "/api/v1/whoami", **old)).status == 401
+    assert len((await browser.get("/api/v1/sessions"))["items"]) == 1
+
+
+async def test_attack_names_are_found_out_by_how_long_a_login_takes(guarded: Managed, access: Accessing) -> None:
+    await access.user("carol")  # without a password
+    await access.put(access.keys.user("bob"), replace(
+        User(name="bob", password=await Passwords().hash(PASSWORD), created_ms=0, created_by="t", changed_ms=0),
+        disabled=True,
+    ).to_json())  # fmt: skip
+    answers = []
+    for name, password in (("alice", "wrong"), ("nobody", "wrong"), ("bob", PASSWORD), ("carol", ""), ("x" * 900, "y")):
+        before = CountingPasswords.compared
+        problem = await problem_of(await Browser(guarded).log_in(name, password or "z"), 401)
+        answers.append((CountingPasswords.compared - before, problem["code"], problem["detail"]))
+    assert len(set(answers)) == 1, answers
+    assert answers[0][0] == 1
+
+
+async def test_attack_guessing_one_account_from_many_addresses(place: Place, clock: MovingClock) -> None:
+    async with managing(place, auth="required", clock=clock, proxies=["127.0.0.1"]) as manager:
+        access = Accessing(manager)
+        await access.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        known = Browser(manager, address="10.0.0.1")
+        assert (await known.log_in()).status == 200
+        for number in range(10):
+            assert (await Browser(manager, address=f"10.9.{number}.1").log_in(password="wrong")).status == 401
+        refused = await Browser(manager, address="10.8.0.1").log_in()
+        assert (await problem_of(refused, 429))["code"] == "too-many-logins"
+        assert 0 < int(refused.headers["Retry-After"]) <= 30
+        assert (await known.log_in()).status == 200  # its user is not locked out by others
+        clock.later_s += 31
+        await wait_until(lambda: manager.parts.directory.silent_s < 5, description="etcd to have been heard of since")
+        assert (await Browser(manager, address="10.8.0.1").log_in()).status == 200
+
+
+async def test_attack_spraying_one_password_over_many_names_from_one_address(
+    guarded: Managed, access: Accessing, clock: MovingClock
+) -> None:
+    statuses = [(await Browser(guarded).log_in(f"user{number}", "wrong")).status for number in range(40)]
+    assert statuses[:30] == [401] * 30
+    assert 429 in statuses
+    assert CountingPasswords.compared < 40
+
+
+async def test_attack_guessing_with_many_logins_at_once(guarded: Managed, access: Accessing) -> None:
+    tries = [Browser(guarded).log_in(password="wrong") for _ in range(40)]
+    statuses = [response.status for response in await asyncio.gather(*tries)]
+    assert statuses.count(401) <= 10
+    assert CountingPasswords.compared <= 10
+
+
+async def test_attack_guessing_with_a_device_cookie_of_ones_own(guarded: Managed, access: Accessing) -> None:
+    await access.user("mallory", password=await Passwords().hash(PASSWORD))
+    browser = Browser(guarded)
+    assert (await browser.log_in("mallory")).status == 200
+    statuses = [(await browser.log_in("alice", "wrong")).status for _ in range(11)]
+    assert statuses == [401] * 10 + [429]
+
+
+async def test_attack_password_typed_as_the_name_or_a_token_ends_up_in_the_log(
+    guarded: Managed, access: Accessing, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    browser = await logged_in(guarded)
+    made = await (await browser.request("POST", "/api/v1/tokens", {"name": "ci"})).json()
+    await Browser(guarded).log_in("my secret passphrase", PASSWORD)
+    await Browser(guarded).request("POST", "/api/v1/login", {"name": "alice", "password": PASSWORD, "more": PASSWORD})
+    await guarded.http.get("/api/v1/jobs", headers={"Authorization": f"Bearer {made['token']}"})
+    await guarded.http.get("/api/v1/jobs", headers={"Authorization": f"Bearer {made['token']}x"})
+    logged = "\n".join(f"{record.getMessage()} {vars(record)}" for record in caplog.records)
+    assert "has logged in" in logged
+    for secret in (
+        PASSWORD, "my secret passphrase", made["token"].split("_")[2], browser.secret, digest_of(browser.secret),
+        browser.headers["X-Etcron-Session"],
+    ):  # fmt: skip
+        assert secret not in logged
+
+
+async def test_attack_secrets_are_read_from_lists(guarded: Managed, access: Accessing) -> None:
+    browser = await logged_in(guarded)
+    made = await (await browser.request("POST", "/api/v1/tokens", {"name": "ci"})).json()
+    secret = made["token"].split("_")[2]
+    listed = str(await browser.get("/api/v1/sessions")) + str(await browser.get("/api/v1/tokens"))
+    for hidden in (
+        secret, digest_of(secret), browser.secret, digest_of(browser.secret), browser.headers["X-Etcron-Session"],
+        digest_of(browser.headers["X-Etcron-Session"]),
+    ):  # fmt: skip
+        assert hidden not in listed
+    stored = "".join([page.kvs[0].key + str(page.kvs) async for page in guarded.etcd.read_prefix(access.keys.prefix)])
+    assert secret not in stored
+    assert browser.secret not in stored
+
+
+async def test_session_is_listed_and_revoked_by_its_user_alone(guarded: Managed, access: Accessing) -> None:
+    first, second = await logged_in(guarded), await logged_in(guarded)
+    items = (await first.get("/api/v1/sessions"))["items"]
+    assert [item["current"] for item in items].count(True) == 1
+    other = next(item["id"] for item in items if not item["current"])
+    bob = await access.user("bob", Role.EDITOR)
+    for method, path in (("DELETE", f"/api/v1/sessions/{other}"), ("GET", "/api/v1/sessions?user=alice")):
+        async with guarded.http.request(method, path, headers=bob) as response:
+            assert response.status in (403, 404)
+    assert (await first.request("DELETE", f"/api/v1/sessions/{other}")).status == 200
+    assert (await second.request("GET", "/api/v1/whoami")).status == 401
+    root = await access.user("root", Role.ADMIN)
+    async with guarded.http.get("/api/v1/sessions?user=alice", headers=root) as response:
+        assert len((await response.json())["items"]) == 1
+
+
+async def test_oldest_session_ends_where_a_user_has_too_many(guarded: Managed, access: Accessing) -> None:
+    for number in range(MOST_OF_A_USER):
+        await access.session("user:alice", expires_in_ms=HOUR_MS + number)
+    await logged_in(guarded)
+    await wait_until(
+        lambda: len(guarded.parts.directory.sessions) == MOST_OF_A_USER, description="the oldest to be gone"
+    )
+
+
+async def test_password_is_changed_and_other_sessions_are_over(guarded: Managed, access: Accessing) -> None:
+    browser, other = await logged_in(guarded), await logged_in(guarded)
+    before = browser.secret
+    wrong = await browser.request("POST", "/api/v1/password", {"old": "wrong", "new": ANOTHER})
+    assert (await problem_of(wrong, 400))["errors"][0]["field"] == "old"
+    weak = await browser.request("POST", "/api/v1/password", {"old": PASSWORD, "new": "password1"})
+    assert (await problem_of(weak, 400))["errors"][0]["field"] == "new"
+    changed = await browser.request("POST", "/api/v1/password", {"old": PASSWORD, "new": ANOTHER})
+    assert changed.status == 200
+    browser.headers["X-Etcron-Session"] = (await changed.json())["csrf"]
+    assert browser.secret != before
+    assert (await browser.request("GET", "/api/v1/whoami")).status == 200
+    assert (await other.request("GET", "/api/v1/whoami")).status == 401
+    assert (await Browser(guarded).log_in(password=PASSWORD)).status == 401
+    assert (await Browser(guarded).log_in(password=ANOTHER)).status == 200
+
+
+async def test_session_is_over_when_an_administrator_sets_another_password(guarded: Managed, access: Accessing) -> None:
+    browser = await logged_in(guarded)
+    await access.put(access.keys.user("alice"), User(
+        name="alice", password=await Passwords().hash(ANOTHER), created_ms=0, created_by="t", changed_ms=0
+    ).to_json())  # fmt: skip
+    assert (await browser.request("GET", "/api/v1/whoami")).status == 401
+
+
+async def test_link_logs_in_once(guarded: Managed, access: Accessing) -> None:
+    secret = await make_link(
+        guarded.etcd, access.keys, subject=Subject.parse("uid:1000"), reason="first start", role=Role.ADMIN,
+        now_ms=guarded.parts.clock.wall_ms(),
+    )  # fmt: skip
+    browsers = [Browser(guarded) for _ in range(4)]
+    answers = await asyncio.gather(
+        *(browser.request("POST", "/api/v1/login/link", {"secret": secret}) for browser in browsers)
+    )
+    assert sorted(response.status for response in answers).count(200) == 1
+    said = await next(response for response in answers if response.status == 200).json()
+    assert said["caller"]["via"] == "session"
+    assert said["caller"]["roles"] == ["owner"]
+    assert (await Browser(guarded).request("POST", "/api/v1/login/link", {"secret": secret})).status == 401
+
+
+async def test_token_is_made_shown_once_and_revoked(guarded: Managed, access: Accessing) -> None:
+    browser = await logged_in(guarded)
+    response = await browser.request("POST", "/api/v1/tokens", {"name": "backup", "role": "viewer", "days": 1})
+    made = await response.json()
+    assert response.status == 201
+    assert made["expiresMs"] - made["createdMs"] == 24 * HOUR_MS
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    async with guarded.http.get("/api/v1/whoami", headers=headers) as response:
+        assert (await response.json())["name"] == "alice (token backup)"
+    ids = [one["id"] for one in (await browser.get("/api/v1/tokens"))["items"]]
+    assert made["id"] in ids
+    assert (await browser.request("DELETE", f"/api/v1/tokens/{made['id']}")).status == 200
+    assert (await guarded.http.get("/api/v1/whoami", headers=headers)).status == 401
+
+
+@pytest.mark.parametrize(
+    ("wish", "field"),
+    [
+        ({"name": "x", "days": 400}, "days"), ({"days": 1}, "name"), ({"name": "x", "role": "root"}, "role"),
+        ({"name": "x", "owner": "group:dba"}, "owner"), ({"name": "\n"}, "name"),
+    ],
+)  # fmt: skip
+async def test_token_with_a_mistake_is_refused(
+    guarded: Managed, access: Accessing, wish: dict[str, object], field: str
+) -> None:
+    browser = await logged_in(guarded)
+    problem = await problem_of(await browser.request("POST", "/api/v1/tokens", wish), 400)
+    assert [error["field"] for error in problem["errors"]] == [field]
+
+
+async def test_attack_token_makes_a_wider_or_longer_token_of_its_owner(guarded: Managed, access: Accessing) -> None:
+    headers = await access.token("user:alice", role=Role.VIEWER)
+    async with guarded.http.post("/api/v1/tokens", json={"name": "more"}, headers=headers) as response:
+        assert response.status == 403
+
+
+async def test_attack_token_revokes_the_others_of_its_owner(guarded: Managed, access: Accessing) -> None:
+    narrow = await access.token("user:alice", role=Role.VIEWER)
+    other = await access.token("user:alice")
+    async with guarded.http.delete(f"/api/v1/tokens/{token_id(other)}", headers=narrow) as response:
+        assert response.status == 404
+    async with guarded.http.delete(f"/api/v1/tokens/{token_id(narrow)}", headers=narrow) as response:
+        assert response.status == 200
+
+
+async def test_attack_token_is_made_for_somebody_else(guarded: Managed, access: Accessing) -> None:
+    await access.service("ci", Role.EDITOR)
+    browser, root = await logged_in(guarded), await access.user("root", Role.ADMIN)
+    assert (await browser.request("POST", "/api/v1/tokens", {"name": "x", "owner": "service:ci"})).status == 403
+    for owner, status in (("service:ci", 201), ("user:alice", 403), ("service:none", 404)):
+        async with guarded.http.post("/api/v1/tokens", json={"name": "x", "owner": owner}, headers=root) as response:
+            assert response.status == status, await response.text()
+
+
+async def test_attack_idempotency_key_of_another_user_replays_their_answer(guarded: Managed, access: Accessing) -> None:
+    alice, bob = await access.user("ann", Role.EDITOR), await access.user("bob", Role.EDITOR)
+    await guarded.save('{"name": "j", "command": "true", "cronExpr": "0 0 0 1 1 * *"}', **alice)
+    key = {HEADER: "same-key"}
+    for headers, replayed in ((alice, False), (alice, True), (bob, False)):
+        async with guarded.http.post("/api/v1/jobs/j/pause", json={}, headers=headers | key) as response:
+            assert response.status == 200
+            assert ("Idempotency-Replayed" in response.headers) is replayed
+
+
+async def test_attack_token_is_read_from_the_memory_of_idempotent_calls(guarded: Managed, access: Accessing) -> None:
+    browser = await logged_in(guarded)
+    response = await browser.request("POST", "/api/v1/tokens", {"name": "ci"}, **{HEADER: "k"})
+    await problem_of(response, 400)
+    assert await guarded.etcd.count(guarded.keys.dedupe) == 0
+
+
+async def test_expired_token_is_swept_a_week_later(guarded: Managed, access: Accessing, clock: MovingClock) -> None:
+    headers = await access.token("user:alice")
+    clock.offset_ms += 2 * HOUR_MS
+    await guarded.parts.tokens.sweep()
+    assert await guarded.etcd.get(access.keys.token(token_id(headers))) is not None
+    clock.offset_ms += 8 * 24 * HOUR_MS
+    await guarded.parts.tokens.sweep()
+    assert await guarded.etcd.get(access.keys.token(token_id(headers))) is None
+
+
+async def test_nobody_is_asked_for_a_login_where_auth_is_off_but_sessions_are_ones_own(manager: Managed) -> None:
+    assert (await manager.get("/api/v1/whoami"))["via"] == "nobody"
+    assert (await manager.get("/api/v1/login")) == {"auth": "off", "password": False, "oidc": None}
+    for path in ("/api/v1/sessions", "/api/v1/tokens"):
+        await problem_of(await manager.http.get(path), 401)
