@@ -33,13 +33,15 @@ def masked_field(name: str, value: Any) -> Any:
     return masked({name: value})[name]
 
 
-def refuse_masks(document: Mapping[str, Any]) -> None:
-    """Return where a document that is to be saved holds no masked value; else InvalidInputError names each."""
-    env = document.get(_ENV)
-    names = [name for name, value in env.items() if value == MASK] if isinstance(env, Mapping) else []
-    remedy = "give the value itself, or leave the field env out of a PATCH; only operators and above are shown values"
-    if env == MASK or names:
-        raise InvalidInputError([
-            Problem(field=f"{_ENV}.{name}" if name else _ENV, message=f"is {MASK}, which hides a value", remedy=remedy)
-            for name in names or [""]
-        ])  # fmt: skip
+def refuse_masks(env: Mapping[str, str], before: Mapping[str, str]) -> None:
+    """Return where an environment that is to be saved hides no value; InvalidInputError names each that does.
+
+    ``before``: what it replaces. A value that was the mask already hides nothing.
+    """
+    remedy = "leave env out of a PATCH, or give the value itself; only operators and above are shown values"
+    problems = [
+        Problem(field=f"{_ENV}.{name}", message=f"is {MASK}, which hides a value", remedy=remedy)
+        for name, value in env.items() if value == MASK and before.get(name) != MASK
+    ]  # fmt: skip
+    if problems:
+        raise InvalidInputError(problems)

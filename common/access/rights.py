@@ -145,8 +145,13 @@ class Rights:
         """Whether the caller has this role on everything, whatever its labels."""
         return any(grant.labels.is_all and grant.role.covers(role) for grant in self.grants)
 
-    def may(self, role: Role, labels: Mapping[str, str]) -> bool:
-        """Whether the caller has this role on what has these labels."""
+    def may(self, role: Role, labels: Mapping[str, str] | None) -> bool:
+        """Whether the caller has this role on what has these labels.
+
+        None: nobody can read them, as of a key that is no job: only an administrator of everything may do anything.
+        """
+        if labels is None:
+            return self.has_everywhere(Role.ADMIN)
         return any(grant.role.covers(role) and grant.labels.matches(labels) for grant in self.grants)
 
     @property
@@ -168,35 +173,51 @@ class Rights:
         labels = frozenset(frozenset(one.items()) for one in reached if one is not None)
         return Sight(everything=False, broken=False, labels=labels)
 
-    def sees(self, labels: Mapping[str, str]) -> bool:
+    def sees(self, labels: Mapping[str, str] | None) -> bool:
         """Whether the caller may know that there is something with these labels."""
         return self.may(Role.VIEWER, labels)
 
-    def check(self, role: Role, labels: Mapping[str, str], what: str) -> None:
+    def check(self, role: Role, labels: Mapping[str, str] | None, what: str, *, missing: str = "") -> None:
         """Return where the caller has this role on ``what`` ("job backup").
 
-        NotFoundError where they may not even know of it; ForbiddenError where they may.
+        NotFoundError where they may not even know of it, in the words of one that is missing; ForbiddenError where they
+        may.
         """
         if self.may(role, labels):
             return
         if not self.sees(labels):
-            raise NotFoundError(f"there is no {what}")
+            raise NotFoundError(missing or f"there is no {what}")
         raise ForbiddenError(f"{what}: this needs the role {role} on it; ask whoever administers etcron here")
 
-    def check_save(self, spec: JobSpec, before: Mapping[str, str] | None) -> None:
-        """Return where the caller may save this job in place of one with the labels ``before`` (None: there is none).
+    def check_everywhere(self, role: Role) -> None:
+        """Return where the caller has this role on everything; ForbiddenError."""
+        if not self.has_everywhere(role):
+            raise ForbiddenError(f"this needs the role {role} on everything; ask whoever administers etcron here")
 
-        ForbiddenError says what stands in the way. It tells an editor that the name is taken, and nothing more.
+    def check_spec(self, role: Role, spec: JobSpec) -> None:
+        """Return where one binding as a whole lets a job like this be saved, or start to fire again.
+
+        ForbiddenError says what stands in the way. It looks at nothing that is stored.
         """
-        if before is not None and not self.may(Role.EDITOR, before):
-            taken = "the name is taken by a job that you may not change" if not self.sees(before) else None
-            raise ForbiddenError(f"job {spec.name}: {taken or 'this needs the role editor on it as it is now'}")
-        editing = [grant for grant in self.grants if grant.role.covers(Role.EDITOR)]
-        unfit = [grant.unfit(spec) for grant in editing]
+        unfit = [grant.unfit(spec) for grant in self.grants if grant.role.covers(role)]
         if None in unfit:
             return
-        why = "; or ".join(dict.fromkeys(reason for reason in unfit if reason)) or "this needs the role editor"
-        raise ForbiddenError(f"job {spec.name} may not be saved like this by you: {why}")
+        why = "; or ".join(dict.fromkeys(reason for reason in unfit if reason)) or f"this needs the role {role}"
+        raise ForbiddenError(f"job {spec.name} may not be like this by your rights: {why}")
+
+    def check_save(self, spec: JobSpec, before: Mapping[str, str] | None, *, is_new: bool) -> None:
+        """Return where the caller may save this job in place of one with the labels ``before``.
+
+        The job itself is looked at first: what it is refused for is the same, whatever has its name. Then an editor is
+        told that the name is taken, and nothing more of a job that they may not know of.
+        """
+        self.check_spec(Role.EDITOR, spec)
+        if is_new or self.may(Role.EDITOR, before):
+            return
+        taken = "this needs the role editor on it as it is now"
+        if not self.sees(before):
+            taken = "the name is taken by a job that you may not change"
+        raise ForbiddenError(f"job {spec.name}: {taken}")
 
 
 OWNER: Final = Rights((Grant(role=Role.ADMIN, labels=EVERYTHING, run_as=None, workers=EVERYTHING),))

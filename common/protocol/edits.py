@@ -17,7 +17,7 @@ Pure: functions of (what etcd held, the change, now). Source: ``docs/protocol.md
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -91,6 +91,11 @@ class Stored:
         Else pausing a job would sign what somebody has put into etcd.
         """
         return seal if seal is not None and self.is_signed(seal) else None
+
+    @property
+    def labels(self) -> Mapping[str, str] | None:
+        """The job's; None: there is none, or nobody can read them."""
+        return None if self.saved is None else self.saved.spec.labels
 
     def planned(self, again: Again | None = None) -> PlannedJob | None:
         """The job as its fires are planned; None: there is none that can be read. ``again``: in place of its own."""

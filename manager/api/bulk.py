@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 
 from common.access.audit_chain import Outcome
-from common.access.rights import Role
+from common.access.rights import Rights, Role
 from common.errors import EtcronError
 from common.jobs.kinds import Choice, Kind, Schema, Several, says
 from common.jobs.reading import shown, wrong
@@ -18,7 +18,7 @@ from manager.access.audited import outcome_of, say_part
 from manager.access.needs import needs
 from manager.api.jobs import kill_message
 from manager.http.bodies import Body, ReasonField
-from manager.parts import PARTS, Parts, answer, caller
+from manager.parts import PARTS, Parts, answer, caller, rights
 
 MAX_NAMES: Final = 500
 _AT_ONCE: Final = 16
@@ -78,7 +78,9 @@ async def act_on_jobs(request: web.Request) -> web.Response:
         nonlocal newest
         async with limit:
             try:
-                message, revision = await _act(parts, wish.action, name, by=caller(request), reason=wish.reason)
+                message, revision = await _act(
+                    parts, wish.action, name, by=caller(request), rights=rights(request), reason=wish.reason
+                )
             except EtcronError as error:
                 say_part(request, f"job.{wish.action}", f"job {name}", outcome_of(error), why=str(error)[:300])
                 return {"name": name, "ok": False, "message": str(error)}
@@ -92,20 +94,22 @@ async def act_on_jobs(request: web.Request) -> web.Response:
     return answer({"results": results})
 
 
-async def _act(parts: Parts, action: Action, name: str, *, by: str, reason: str | None) -> tuple[str, int]:
+async def _act(
+    parts: Parts, action: Action, name: str, *, by: str, rights: Rights, reason: str | None
+) -> tuple[str, int]:
     """Do it: what was done in words, and the revision of its write (0: none)."""
     match action:
         case Action.PAUSE:
-            paused = await parts.service.pause(name, by=by, reason=reason)
+            paused = await parts.service.pause(name, by=by, rights=rights, reason=reason)
             message = "; ".join(("paused", *paused.warnings))
             return (message if paused.changed else "was paused already"), paused.revision
         case Action.RESUME:
-            resumed = await parts.service.resume(name, by=by)
+            resumed = await parts.service.resume(name, by=by, rights=rights)
             return ("resumed" if resumed.changed else "was not paused"), resumed.revision
         case Action.DELETE:
-            deleted = await parts.service.delete(name, by=by)
+            deleted = await parts.service.delete(name, by=by, rights=rights)
             message = "; ".join(("deleted", *deleted.warnings))
             return (message if deleted.changed else f"there was no job {name}"), deleted.revision
         case Action.KILL:
-            killed = await parts.kills.of_job(name, by=by, reason=reason)
+            killed = await parts.kills.of_job(name, by=by, rights=rights, reason=reason)
             return kill_message(name, [str(run) for run in killed]), 0

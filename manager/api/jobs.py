@@ -168,7 +168,7 @@ async def put_job(request: web.Request) -> web.Response:
     revision = if_match(request)
     spec = parse_job(await read_spec(request, parts.read_timeout_s, name=name))
     try:
-        saved = await parts.service.save(spec, by=caller(request), if_match=revision)
+        saved = await parts.service.save(spec, by=caller(request), rights=rights(request), if_match=revision)
     except StaleRevisionError as error:
         return await stale(request, error)
     return await _saved(request, name, saved)
@@ -186,7 +186,7 @@ async def patch_job(request: web.Request) -> web.Response:
         return parse_job(merge_patch(there.to_stored(), patch))
 
     try:
-        saved = await parts.service.change(name, merged, by=caller(request), if_match=revision)
+        saved = await parts.service.change(name, merged, by=caller(request), rights=rights(request), if_match=revision)
     except StaleRevisionError as error:
         return await stale(request, error)
     return await _saved(request, name, saved)
@@ -212,7 +212,7 @@ async def delete_job(request: web.Request) -> web.Response:
     """Delete the job; what runs goes on."""
     parts, name = request.app[PARTS], job_in(request)
     try:
-        done = await parts.service.delete(name, by=caller(request), if_match=if_match(request))
+        done = await parts.service.delete(name, by=caller(request), rights=rights(request), if_match=if_match(request))
     except StaleRevisionError as error:
         return await stale(request, error)
     await parts.watching.has_seen(name, done.revision)
@@ -233,7 +233,9 @@ async def pause_job(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
     say(request, reason=reason)
-    return await _changed(request, name, await parts.service.pause(name, by=caller(request), reason=reason))
+    return await _changed(
+        request, name, await parts.service.pause(name, by=caller(request), rights=rights(request), reason=reason)
+    )
 
 
 async def _changed(request: web.Request, name: str, done: Changed) -> web.Response:
@@ -247,7 +249,7 @@ async def resume_job(request: web.Request) -> web.Response:
     """The job fires again, from now on."""
     parts, name = request.app[PARTS], request.match_info["name"]
     say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
-    return await _changed(request, name, await parts.service.resume(name, by=caller(request)))
+    return await _changed(request, name, await parts.service.resume(name, by=caller(request), rights=rights(request)))
 
 
 @needs(Role.ADMIN)
@@ -256,7 +258,9 @@ async def unblock_job(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], request.match_info["name"]
     said = await REASON_AND_FORCE.read(request, parts.read_timeout_s)
     say(request, reason=said.reason, force=said.force)
-    done = await parts.unblocking.unblock(name, by=caller(request), reason=said.reason, force=said.force)
+    done = await parts.unblocking.unblock(
+        name, by=caller(request), rights=rights(request), reason=said.reason, force=said.force
+    )
     return await _changed(request, name, done)
 
 
@@ -265,7 +269,9 @@ async def kill_job(request: web.Request) -> web.Response:
     """Ask for the end of every run of the job that has begun."""
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
-    killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request), reason=reason)]
+    killed = [
+        str(run) for run in await parts.kills.of_job(name, by=caller(request), rights=rights(request), reason=reason)
+    ]
     say(request, reason=reason, killed=killed[:20], count=len(killed))
     return answer({"killed": killed, "message": kill_message(name, killed)})
 
@@ -276,7 +282,7 @@ async def check_job(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     document = await read_object(request, parts.read_timeout_s)
     try:
-        warnings, skips = await parts.service.check(parse_job(document))
+        warnings, skips = await parts.service.check(parse_job(document), rights=rights(request))
     except Exception as error:
         failure = failure_of(error)
         if not failure.problems:

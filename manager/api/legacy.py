@@ -65,7 +65,7 @@ async def save(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     spec = parse_job(form_job(await read_form(request, parts.read_timeout_s)))
     say(request, object=f"job {spec.name}")
-    saved = await parts.service.save(spec, by=caller(request), if_match=if_match(request))
+    saved = await parts.service.save(spec, by=caller(request), rights=rights(request), if_match=if_match(request))
     before = saved.before.saved
     say_change(request, before.spec if before else None, saved.spec, revision=saved.revision)
     await parts.watching.has_seen(spec.name, saved.revision)
@@ -83,7 +83,7 @@ async def delete(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     name = form_name(await read_form(request, parts.read_timeout_s))
     say(request, object=f"job {name}")
-    deleted = await parts.service.delete(name, by=caller(request))
+    deleted = await parts.service.delete(name, by=caller(request), rights=rights(request))
     before = deleted.before.saved
     say_change(request, before.spec if before else None, None, deleted=deleted.changed)
     if not deleted.changed:
@@ -98,7 +98,7 @@ async def kill(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     name = form_name(await read_form(request, parts.read_timeout_s))
     say(request, object=f"job {name}")
-    killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request))]
+    killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request), rights=rights(request))]
     say(request, killed=killed[:20], count=len(killed))
     return _success(None, msg="success" if killed else f"success: no run of {name} was going", killed=killed)
 

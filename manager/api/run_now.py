@@ -23,7 +23,7 @@ from manager.access.needs import needs
 from manager.http.bodies import Body, ReasonField
 from manager.http.guards import ADDRESS
 from manager.http.idempotency import IDEMPOTENCY, REPLAYED, RUN_CALL
-from manager.parts import PARTS, answer, caller
+from manager.parts import PARTS, answer, caller, rights
 from manager.use_cases.run_now import DEFAULT_DEDUPE_S, Wanted
 
 MAX_ARGUMENTS: Final = 100
@@ -113,7 +113,12 @@ async def run_job(request: web.Request) -> web.Response:
     say(request, args=brief(list(wish.args)) if wish.args else None, env=env, atMs=wish.at, reason=wish.reason)
     idempotency = request.get(IDEMPOTENCY)
     asked = await parts.run_now.ask(
-        request.match_info["name"], wanted, by=caller(request), address=request[ADDRESS], idempotency=idempotency
+        request.match_info["name"],
+        wanted,
+        by=caller(request),
+        rights=rights(request),
+        address=request[ADDRESS],
+        idempotency=idempotency,
     )
     say(request, runId=asked.answer.get("runId"))
     headers = dict(asked.headers) | ({REPLAYED: "true"} if asked.is_replayed else {})

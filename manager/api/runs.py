@@ -21,6 +21,7 @@ from manager.http.bodies import NEEDED_REASON, REASON
 from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, whole
 from manager.parts import PARTS, Parts, answer, caller, rights
 from manager.use_cases.kills import KillOutcome
+from manager.use_cases.run_rights import check_record, no_run
 from manager.views.history import read_run_id
 
 _END_S: Final = 3.0
@@ -119,13 +120,14 @@ async def kill_run(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
+    await parts.kills.check(run, rights=rights(request))
     say(request, reason=reason)
     if (ending := await parts.ending.of(run)) is not None:
         raise ConflictError(f"{run} has ended, but {ending}: give it up to free its lock, whatever these do")
-    asked = await parts.kills.of_run(run, by=caller(request), reason=reason)
+    asked = await parts.kills.of_run(run, by=caller(request), rights=rights(request), reason=reason)
     if asked is KillOutcome.ASKED:
         return answer(_outcome(run, await _record_after_the_end(parts, run, _END_S)))
-    return await _had_ended(parts, run, asked)
+    return await _had_ended(request, run, asked)
 
 
 @needs(Role.OPERATOR)
@@ -135,9 +137,9 @@ async def give_up_run(request: web.Request) -> web.Response:
     run = read_run_id(request.match_info["id"])
     reason = (await NEEDED_REASON.read(request, parts.read_timeout_s)).reason
     say(request, reason=reason)
-    asked = await parts.give_ups.of_run(run, by=caller(request), reason=reason)
+    asked = await parts.give_ups.of_run(run, by=caller(request), rights=rights(request), reason=reason)
     if asked is not KillOutcome.ASKED:
-        return await _had_ended(parts, run, asked)
+        return await _had_ended(request, run, asked)
     record = await _record_after_the_end(parts, run, _VERDICT_S)
     if record is None:
         message = f"{run} is to be given up; the steward has not done it, or its record is on its way to the log"
@@ -147,15 +149,16 @@ async def give_up_run(request: web.Request) -> web.Response:
     return answer({"outcome": "finished", "message": f"{run} had ended: {record.get('status')}"})
 
 
-async def _had_ended(parts: Parts, run: RunId, found: KillOutcome) -> web.Response:
+async def _had_ended(request: web.Request, run: RunId, found: KillOutcome) -> web.Response:
     """There was nothing to ask for. NotFoundError where there is no such run."""
     match found:
         case KillOutcome.HAD_ENDED:
             return answer({"outcome": "finished", "message": f"{run} had ended; its record is on its way to the log"})
         case _:
-            record = await parts.history.record(run)
+            record = await request.app[PARTS].history.record(run)
             if record is None:
-                raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record was removed")
+                raise NotFoundError(no_run(run))
+            check_record(run, record, rights(request))
             message = f"{run} had ended already: {record.get('status')}"
             return answer({"outcome": "finished", "message": message})
 

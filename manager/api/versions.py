@@ -103,10 +103,16 @@ async def restore_version(request: web.Request) -> web.Response:
     say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
     known = await _known(request, name, await _former(request, name))
     _, version = _find(known, request.match_info["revision"])
+    labels = version.spec.get("labels") or {}
+    rights(request).check(Role.EDITOR, labels, f"version {version.revision}", missing=_no_version(version.revision))
     _refuse_unsigned(name, version)
     try:
         saved = await parts.service.save(
-            parse_job(version.spec), by=caller(request), if_match=revision, change=EditKind.RESTORE
+            parse_job(version.spec),
+            by=caller(request),
+            rights=rights(request),
+            if_match=revision,
+            change=EditKind.RESTORE,
         )
     except StaleRevisionError as error:
         return await stale(request, error)
@@ -187,6 +193,10 @@ def _item(version: _Spec, older: _Spec | None) -> dict[str, Any]:
     }
 
 
+def _no_version(revision: object) -> str:
+    return f"there is no version {revision}: the newest 50 are kept"
+
+
 def _find(known: Sequence[_Spec], text: str) -> tuple[int, _Spec]:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         remedy = "a revision from the list of versions, e.g. 1234"
@@ -194,7 +204,7 @@ def _find(known: Sequence[_Spec], text: str) -> tuple[int, _Spec]:
     for index, version in enumerate(known):
         if version.revision == int(text):
             return index, version
-    raise NotFoundError(f"there is no version {text}: the newest 50 are kept")
+    raise NotFoundError(_no_version(text))
 
 
 def _whole(spec: Mapping[str, Any], rights: Rights) -> Mapping[str, Any]:

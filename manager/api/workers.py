@@ -12,7 +12,7 @@ from manager.access.audited import say
 from manager.access.needs import needs
 from manager.cluster.clocks import clock_view
 from manager.http.bodies import REASON
-from manager.parts import PARTS, answer, caller
+from manager.parts import PARTS, answer, caller, rights
 from manager.use_cases.drains import Drained
 from manager.views.shapes import drain_view, worker_view
 
@@ -51,7 +51,7 @@ async def drain_worker(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
     say(request, reason=reason)
-    done = await parts.drains.drain(name, by=caller(request), reason=reason)
+    done = await parts.drains.drain(name, by=caller(request), rights=rights(request), reason=reason)
     said = "takes no new fires; what runs there goes on" if done.changed else "was drained already"
     return answer(_document(name, done, said))
 
@@ -61,7 +61,7 @@ async def undrain_worker(request: web.Request) -> web.Response:
     """It takes fires again; one that was not drained is left as it is, and the answer says so."""
     parts, name = request.app[PARTS], request.match_info["name"]
     say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
-    done = await parts.drains.undrain(name, by=caller(request))
+    done = await parts.drains.undrain(name, by=caller(request), rights=rights(request))
     return answer(_document(name, done, "takes fires again" if done.changed else "was not drained"))
 
 
@@ -69,7 +69,7 @@ async def undrain_worker(request: web.Request) -> web.Response:
 async def forget_worker(request: web.Request) -> web.Response:
     """One that is not live is remembered no more. 404: none of this name is remembered; 409: it is live."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    await parts.drains.forget(name, by=caller(request))
+    await parts.drains.forget(name, by=caller(request), rights=rights(request))
     return answer({"name": name, "message": f"{name} is forgotten"})
 
 

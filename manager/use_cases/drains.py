@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass
 from functools import partial
 
+from common.access.rights import Rights, Role
 from common.clock import Clock
 from common.errors import ConflictError, NotFoundError, UnavailableError
 from common.etcd import EtcdClient
@@ -43,12 +44,13 @@ class DrainService:
         self._clock = clock
         self._patience_s = patience_s
 
-    async def drain(self, worker: str, *, by: str, reason: str | None = None) -> Drained:
+    async def drain(self, worker: str, *, by: str, rights: Rights, reason: str | None = None) -> Drained:
         """The worker takes nothing new; what runs there goes on.
 
         Drained already, another reason takes the place of the old one, and it stays drained since when it was.
         NotFoundError: no such worker is live. UnavailableError: its text says whether it may have been drained.
         """
+        rights.check_everywhere(Role.ADMIN)
         _refuse_no_name(worker)
         now_ms = self._clock.wall_ms()
         key, deadline, tries = self._keys.drain(worker), self._clock.monotonic() + self._patience_s, 0
@@ -68,8 +70,9 @@ class DrainService:
             tries += 1
             await asyncio.sleep(growing_pause_s(tries))
 
-    async def undrain(self, worker: str, *, by: str) -> Drained:
+    async def undrain(self, worker: str, *, by: str, rights: Rights) -> Drained:
         """The worker takes fires again, if nothing else keeps it from that. Errors as for a drain."""
+        rights.check_everywhere(Role.ADMIN)
         _refuse_no_name(worker)
         key, deadline, tries = self._keys.drain(worker), self._clock.monotonic() + self._patience_s, 0
         while True:
@@ -98,9 +101,10 @@ class DrainService:
             raise UnavailableError(late("others changed it all the time"))
         return settled
 
-    async def forget(self, worker: str, *, by: str) -> None:
+    async def forget(self, worker: str, *, by: str, rights: Rights) -> None:
         """Nothing is said any more of a worker that will not come back. NotFoundError: nothing is; ConflictError: it is
         live. UnsettledError: it may have been forgotten."""
+        rights.check_everywhere(Role.ADMIN)
         unknown = NotFoundError(f"there is no worker {worker[:80]!r}: none of this name is remembered")
         if not is_worker_name(worker):
             raise unknown

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import ConflictError, EtcronError, OvertakenError
 from common.etcd import EtcdClient
@@ -25,6 +26,7 @@ from common.protocol.txn import Get, Guards, KeyValue, Txn
 from manager.http.allowances import refuse_beyond
 from manager.use_cases.jobs import trust_clock
 from manager.use_cases.kills import KillOutcome
+from manager.use_cases.run_rights import RunLabels, check_run
 from manager.views.ending import EndingRuns
 
 _log = logging.getLogger(__name__)
@@ -53,9 +55,12 @@ class GiveUpService:
         self._clock = clock
         self._patience_s = patience_s
         self._refuse_wrong_clock = refuse_wrong_clock
+        self._labels = RunLabels(etcd, keys)
 
-    async def of_run(self, run: RunId, *, by: str, reason: str) -> KillOutcome:
+    async def of_run(self, run: RunId, *, by: str, rights: Rights, reason: str) -> KillOutcome:
         """Ask for it. ConflictError: the run is well, or may be; the message says what to do instead.
+
+        NotFoundError: the caller may not know of it. ForbiddenError: they may, and may not end it.
 
         UnsettledError: it may have been asked for.
         """
@@ -72,9 +77,11 @@ class GiveUpService:
         while True:
             there = await self._etcd.get(self._keys.run(run))
             if there is None:
-                if await self._etcd.get(self._keys.request(run)) is not None:
+                if (request := await self._etcd.get(self._keys.request(run))) is not None:
+                    check_run(run, (await self._labels.of_request(run, request))[0], rights)
                     raise ConflictError(f"{run} has not begun, and holds nothing: kill it, then it never starts")
                 return KillOutcome.NOT_THERE
+            check_run(run, await self._labels.of(run, there), rights)
             try:
                 entry = RunEntry.from_json(there.value)
             except ValueError:

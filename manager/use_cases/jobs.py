@@ -8,6 +8,10 @@
 
 Everything ends within `patience_s`, with an answer that says what is known.
 
+What the caller may do is asked of the job that was read, at the revision that the transaction compares: somebody who
+gives the job other labels meanwhile makes the edit be judged anew. A job that the caller may not know of is as one that
+there is not, but for its name: a save says that it is taken.
+
 A key under ``jobs/`` that no job can be called by, put there with another tool, is listed, and can be deleted. It may
 have any bytes for a name: with spaces, slashes, or none that are UTF-8 (those stand in the text as Python's
 ``surrogateescape`` has them). Nothing but the key itself is touched: a name with a ``~`` would be that of a worker's
@@ -24,8 +28,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from common.access.masks import refuse_masks
+from common.access.rights import Rights, Role
 from common.clock import Clock
-from common.errors import EtcdError, InvalidInputError, OvertakenError, UnavailableError
+from common.errors import EtcdError, InvalidInputError, NotFoundError, OvertakenError, UnavailableError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, Settled, UnsettledError, settle
 from common.instants import iso
@@ -113,6 +119,15 @@ class _Outcome:
     edit: Edit | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What to do with a job, and what of it the caller may know."""
+
+    plan: Callable[[Stored], Edit | None]
+    judge: Callable[[Stored], Stored] = lambda stored: stored  # the plan of a save looks by itself
+    """May raise NotFoundError, ForbiddenError."""
+
+
 class JobService:
     """Saves, pauses, resumes and deletes; any number of managers may do so at once."""
 
@@ -156,18 +171,21 @@ class JobService:
         """By job, while one is edited here: edits through one manager compete with those through others alone."""
 
     async def save(
-        self, spec: JobSpec, *, by: str, if_match: int | None = None, change: EditKind = EditKind.SAVE
+        self, spec: JobSpec, *, by: str, rights: Rights, if_match: int | None = None, change: EditKind = EditKind.SAVE
     ) -> Saved:
         """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
 
         InvalidInputError: it does not fit its surroundings (never fires again, timings). StaleRevisionError: it is not
-        at the revision `if_match` (0: there must be none). TooManyJobsError: it would be one more than there may be.
+        at the revision `if_match` (0: there must be none). ForbiddenError: the caller may not save it, or not in place
+        of what has its name. TooManyJobsError: it would be one more than there may be.
         OvertakenError: it changed each time before.
         UnavailableError: its text says whether the job may have been saved.
         """
         self._refuse_unfit(spec)
 
         def plan(stored: Stored) -> Edit | None:
+            rights.check_save(spec, stored.labels, is_new=stored.job is None)
+            _refuse_masks(spec, stored)
             _refuse_stale(stored, if_match)
             # By what is watched, so at no cost; several at once may pass it by as many.
             if stored.job is None and self._jobs() >= self._max_jobs:
@@ -180,10 +198,10 @@ class JobService:
                 seal=self.seal,
             )  # fmt: skip
 
-        return self._saved(spec, await self._carry_out(spec.name, plan, "saved"), by)
+        return self._saved(spec, await self._carry_out(spec.name, _Judged(plan), "saved"), by)
 
     async def change(
-        self, name: str, merged: Callable[[JobSpec], JobSpec], *, by: str, if_match: int | None = None
+        self, name: str, merged: Callable[[JobSpec], JobSpec], *, by: str, rights: Rights, if_match: int | None = None
     ) -> Saved:
         """Save what becomes of the job as it is, whoever else changes it meanwhile.
 
@@ -195,6 +213,8 @@ class JobService:
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
             spec = merged(readable(stored).spec)
+            rights.check_save(spec, stored.labels, is_new=False)
+            _refuse_masks(spec, stored)
             self._refuse_unfit(spec)
             specs.append(spec)
             return plan_save(
@@ -202,7 +222,7 @@ class JobService:
                 is_derived=True,
             )  # fmt: skip
 
-        outcome = await self._carry_out(name, plan, "saved")
+        outcome = await self._carry_out(name, _judged(plan, rights, Role.EDITOR), "saved")
         return self._saved(specs[-1], outcome, by)
 
     def _saved(self, spec: JobSpec, outcome: _Outcome, by: str) -> Saved:
@@ -226,20 +246,24 @@ class JobService:
             return ()
         return (_UNSIGNED,)
 
-    async def check(self, spec: JobSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def check(self, spec: JobSpec, *, rights: Rights) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The warnings that a save of this spec would give, and which fires it would take away.
 
-        The latter is not known without etcd. InvalidInputError where the spec would be refused for itself.
+        The latter is not known without etcd. InvalidInputError where the spec would be refused for itself,
+        ForbiddenError where the caller may not save it.
         """
         self._refuse_unfit(spec)
+        rights.check_spec(Role.EDITOR, spec)
         warnings = self._warnings(spec)
         try:
             stored = await self._read(spec.name)
         except (EtcdError, UnavailableError):
             return warnings, ()
+        rights.check_save(spec, stored.labels, is_new=stored.job is None)
+        _refuse_masks(spec, stored)
         return warnings, _warnings_of(plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=""))
 
-    async def pause(self, name: str, *, by: str, reason: str | None = None) -> Changed:
+    async def pause(self, name: str, *, by: str, rights: Rights, reason: str | None = None) -> Changed:
         """The job fires no more, and says since when, by whom, why; what runs goes on. NotFoundError: no such job."""
         check_name(name)
 
@@ -249,12 +273,13 @@ class JobService:
                 seal=self.seal,
             )  # fmt: skip
 
-        return await self.switch("paused", name, plan, by)
+        return await self.switch("paused", name, plan, by, rights=rights, role=Role.OPERATOR)
 
-    async def resume(self, name: str, *, by: str) -> Changed:
+    async def resume(self, name: str, *, by: str, rights: Rights) -> Changed:
         """The job fires again from now on; nothing is made up for.
 
-        An `at` that is past by less than its grace fires at once, as when it is saved.
+        ForbiddenError also where the caller has no right to its user or its workers: it was paused, and runs again by
+        who resumes it. An `at` that is past by less than its grace fires at once, as when it is saved.
         InvalidInputError: it would never fire again.
         """
         check_name(name)
@@ -263,16 +288,17 @@ class JobService:
             now_ms = self._clock.wall_ms()
             edit = plan_resume(self._keys, stored, now_ms=now_ms, by=by, seal=self.seal)
             if edit is not None and stored.saved is not None:
+                rights.check_spec(Role.OPERATOR, stored.saved.spec)
                 self._refuse_unfit(replace(stored.saved.spec, enabled=True))
             return edit
 
-        done = await self.switch("resumed", name, plan, by)
+        done = await self.switch("resumed", name, plan, by, rights=rights, role=Role.OPERATOR)
         if done.edit is None or done.before.saved is None:
             return done
         resumed = replace(done.before.saved.spec, enabled=True)
         return replace(done, warnings=self._warnings(resumed, done.edit.mark_ms))
 
-    async def delete(self, name: str, *, by: str, if_match: int | None = None) -> Changed:
+    async def delete(self, name: str, *, by: str, rights: Rights, if_match: int | None = None) -> Changed:
         """Delete the job; what runs goes on. StaleRevisionError: it is not at the revision ``if_match``.
 
         Also a key that no job can be called by; InvalidInputError: there is none of that name either.
@@ -286,15 +312,26 @@ class JobService:
                 return _plan_removal(self._keys, stored, now_ms=now_ms, by=by)
             return plan_delete(self._keys, stored, now_ms=now_ms, by=by, members=self._workers())
 
-        return await self.switch("deleted", name, plan, by)
+        return await self.switch("deleted", name, plan, by, rights=rights, role=Role.EDITOR)
+
+    async def check_there(self, name: str, role: Role, *, rights: Rights) -> None:
+        """Return where there is such a job, and the caller has this role on it; NotFoundError, ForbiddenError."""
+        stored = await self._read(name)
+        if stored.job is None:
+            raise NotFoundError(f"there is no job {name}")
+        rights.check(role, stored.labels, f"job {name}")
 
     # How an edit is carried out
 
     async def switch(
-        self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str, **said: str | None
-    ) -> Changed:
-        """Carry out what is planned on the job as it is, in the end; the log says so, with what was ``said``."""
-        outcome = await self._carry_out(name, plan, done)
+        self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str, *, rights: Rights, role: Role,
+        **said: str | None,
+    ) -> Changed:  # fmt: skip
+        """Carry out what is planned on the job as it is, in the end; the log says so, with what was ``said``.
+
+        ``role``: what the caller needs on the job.
+        """
+        outcome = await self._carry_out(name, _judged(plan, rights, role), done)
         if outcome.edit is not None:
             self._say(f"job.{done}", name, outcome, by, **said)
         return Changed(
@@ -317,7 +354,7 @@ class JobService:
         if problems:
             raise InvalidInputError(problems)
 
-    async def _carry_out(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
+    async def _carry_out(self, name: str, plan: _Judged, done: str) -> _Outcome:
         turn = self._turns.setdefault(name, asyncio.Lock())
         try:
             async with asyncio.timeout(self._patience_s):
@@ -337,15 +374,13 @@ class JobService:
         finally:
             turn.release()
 
-    async def _carry_out_now(
-        self, name: str, plan: Callable[[Stored], Edit | None], done: str, doubts: list[UnsettledError]
-    ) -> _Outcome:
+    async def _carry_out_now(self, name: str, plan: _Judged, done: str, doubts: list[UnsettledError]) -> _Outcome:
         """``doubts``: is given those of edits that may have been carried out, though they are planned anew."""
         await self._refuse_wrong_clock()
         deadline = self._clock.monotonic() + self._patience_s
-        stored = await self._read(name)
+        stored = plan.judge(await self._read(name))
         tries = 0
-        while (edit := plan(stored)) is not None:
+        while (edit := plan.plan(stored)) is not None:
             # Once more: it may have jumped before the edit was dated by it.
             await self._refuse_wrong_clock(stored.mark_ms)
             try:
@@ -359,7 +394,7 @@ class JobService:
                 if settled.done:
                     return _Outcome(before=stored, revision=settled.revision, edit=edit)
                 refusal = settled.answer
-            stored, tries = edit.meanwhile(refusal), tries + 1
+            stored, tries = plan.judge(edit.meanwhile(refusal)), tries + 1
             if self._clock.monotonic() > deadline:
                 raise OvertakenError(
                     f"job {name!r} was not {done}, and nothing was changed: it or its fires changed {tries} times "
@@ -403,6 +438,29 @@ class JobService:
         mark = iso(outcome.edit.mark_ms)
         extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark, **said}
         _log.info("%s: %s by %s", action, name, by, extra=extra)
+
+
+def _judged(plan: Callable[[Stored], Edit | None], rights: Rights, role: Role) -> _Judged:
+    """A plan for a job that the caller may know of; they have to have this role on it."""
+
+    def judge(stored: Stored) -> Stored:
+        seen = as_seen(stored, rights)
+        if seen.job is not None:
+            rights.check(role, seen.labels, f"job {seen.name}")
+        return seen
+
+    return _Judged(plan, judge)
+
+
+def as_seen(stored: Stored, rights: Rights) -> Stored:
+    """What a caller may know of it: of a job that is hidden from them as much as of one that there is not."""
+    if stored.job is None or rights.sees(stored.labels):
+        return stored
+    return Stored(name=stored.name, job=None, mark=None)
+
+
+def _refuse_masks(spec: JobSpec, stored: Stored) -> None:
+    refuse_masks(spec.env, {} if stored.saved is None else stored.saved.spec.env)
 
 
 def _warnings_of(edit: Edit | None) -> tuple[str, ...]:

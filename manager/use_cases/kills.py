@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 
+from common.access.rights import Rights, Role
 from common.clock import Clock
-from common.errors import OvertakenError
+from common.errors import ForbiddenError, OvertakenError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, settle
 from common.jobs.reader import check_name
+from common.protocol.compares import mod_revision_is
+from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill, ask, earlier, look
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.signatures import Seal
-from common.protocol.txn import KeyValue
+from common.protocol.txn import Guards, KeyValue
 from manager.use_cases.jobs import trust_clock
+from manager.use_cases.run_rights import Labels, RunLabels, check_run
 from manager.views.pending import is_request_of
 
 _log = logging.getLogger(__name__)
@@ -58,28 +63,41 @@ class KillService:
         self._keys = keys
         self._clock = clock
         self._patience_s = patience_s
+        self._labels = RunLabels(etcd, keys)
 
-    async def of_job(self, name: str, *, by: str, reason: str | None = None) -> tuple[RunId, ...]:
-        """Ask for the end of every run of this name that has begun; a later fire is never reached. Which these are."""
+    async def of_job(self, name: str, *, by: str, rights: Rights, reason: str | None = None) -> tuple[RunId, ...]:
+        """Ask for the end of every run of this name that has begun; a later fire is never reached. Which these are.
+
+        Only of those that the caller may end, by the labels that each carries. ForbiddenError: they may know of some,
+        or of the job, and may end none.
+        """
         check_name(name)
         await self._refuse_wrong_clock()
         now_ms = self._clock.wall_ms()
-        runs = await self._running(name, now_ms)
+        runs = await self._endable(name, now_ms, rights)
         limit = asyncio.Semaphore(_KILLS_AT_ONCE)
         deadline = self._clock.monotonic() + self._patience_s
 
-        async def ask(run: RunId) -> bool:
+        async def ask(run: RunId, there: KeyValue) -> bool:
             async with limit:
-                return await self._put_kill(self._kill(run, by=by, at_ms=now_ms, reason=reason), deadline)
+                return await self._put_kill(self._kill(run, by=by, at_ms=now_ms, reason=reason), deadline, there)
 
-        asked = await asyncio.gather(*map(ask, runs))
-        killed = tuple(run for run, put in zip(runs, asked, strict=True) if put)
+        asked = await asyncio.gather(*(ask(*one) for one in runs))
+        killed = tuple(run for (run, _), put in zip(runs, asked, strict=True) if put)
         for run in killed:
             _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
         return killed
 
-    async def of_run(self, run: RunId, *, by: str, reason: str | None = None) -> KillOutcome:
-        """Ask for the end of one run, where it is going; of one that waits to be claimed, that it never starts."""
+    async def check(self, run: RunId, *, rights: Rights) -> None:
+        """Return where the caller may end this run, or etcd does not know it; NotFoundError, ForbiddenError."""
+        if (there := await self._where(run)) is not None:
+            await self._checked(run, there, rights)
+
+    async def of_run(self, run: RunId, *, by: str, rights: Rights, reason: str | None = None) -> KillOutcome:
+        """Ask for the end of one run, where it is going; of one that waits to be claimed, that it never starts.
+
+        NotFoundError: the caller may not know of it. ForbiddenError: they may, and may not end it.
+        """
         check_name(run.job_name)
         kill = self._kill(run, by=by, at_ms=self._clock.wall_ms(), reason=reason)
         deadline = self._clock.monotonic() + self._patience_s
@@ -87,10 +105,11 @@ class KillService:
             there = await self._where(run)
             if there is None:
                 return KillOutcome.NOT_THERE
+            guards = await self._checked(run, there, rights)
             is_claimed = there.key == self._keys.run(run)
             if is_claimed and not _is_open(there.value):
                 return KillOutcome.HAD_ENDED
-            if await self._put_kill(kill, deadline, there):
+            if await self._put_kill(kill, deadline, there, guards):
                 break
             # It has been claimed, or handed on, meanwhile: then it lies under its other key.
             if self._clock.monotonic() > deadline:
@@ -109,9 +128,33 @@ class KillService:
         link = chain if chain is not None and is_request_of(self._keys, chain, run) else None
         return found.one(0) or found.one(1) or link
 
-    async def _running(self, name: str, now_ms: int) -> list[RunId]:
+    async def _checked(self, run: RunId, there: KeyValue, rights: Rights) -> Guards:
+        """What has to stay as it is for the caller to have the right to end it."""
+        if there.key == self._keys.run(run):
+            check_run(run, await self._labels.of(run, there), rights)
+            return []
+        labels, revision = await self._labels.of_request(run, there)
+        check_run(run, labels, rights)
+        return [mod_revision_is(self._keys.job(run.job_name), revision)]
+
+    async def _endable(self, name: str, now_ms: int, rights: Rights) -> list[tuple[RunId, KeyValue]]:
+        """The runs of the job that have begun, and that the caller may end."""
+        begun = await self._running(name, now_ms)
+        if rights.has_everywhere(Role.OPERATOR):
+            return begun
+        labels: list[Labels | None] = [await self._labels.of(run, there) for run, there in begun]
+        endable = [one for one, of in zip(begun, labels, strict=True) if rights.may(Role.OPERATOR, of)]
+        if not endable:
+            job = Stored.read(name, await self._etcd.get(self._keys.job(name)), None)
+            may_end = job.job is not None and rights.may(Role.OPERATOR, job.labels)
+            is_known = any(map(rights.sees, labels)) or (job.job is not None and rights.sees(job.labels))
+            if is_known and not may_end:
+                raise ForbiddenError(f"job {name}: this needs the role operator on it; ask whoever administers etcron")
+        return endable
+
+    async def _running(self, name: str, now_ms: int) -> list[tuple[RunId, KeyValue]]:
         """The runs of the job that have begun, also those of a broadcast job's workers."""
-        runs: list[RunId] = []
+        runs: list[tuple[RunId, KeyValue]] = []
         for prefix in (self._keys.runs_of(name), self._keys.own_runs_of(name)):
             async for page in self._etcd.read_prefix(prefix):
                 for kv in page.kvs:
@@ -120,16 +163,18 @@ class KillService:
                     except ValueError:
                         continue  # somebody else's; the steward sets it aside
                     if entry.state is EntryState.OPEN and entry.dispatch_ms <= now_ms:
-                        runs.append(run)
+                        runs.append((run, kv))
         return runs
 
-    async def _put_kill(self, kill: Kill, deadline: float, there: KeyValue | None = None) -> bool:
-        """Whether the run was still open, or as it was read. UnsettledError: it may be killed, or not."""
+    async def _put_kill(self, kill: Kill, deadline: float, there: KeyValue, guards: Guards = ()) -> bool:
+        """Whether the run was as it was read, and the guards hold. UnsettledError: it may be killed, or not."""
 
         def in_doubt(error: Exception) -> str:
             return f"{kill.run_id} may or may not be killed: etcd gave no answer. ({error})"
 
-        txn, patience = ask(self._keys, kill, there), Patience.until(deadline, self._clock, in_doubt)
+        txn = ask(self._keys, kill, there)
+        txn = replace(txn, compares=[*txn.compares, *guards])
+        patience = Patience.until(deadline, self._clock, in_doubt)
         return (await settle(self._etcd, self._clock, txn, patience, partial(earlier, txn, there))).done
 
 

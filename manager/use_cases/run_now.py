@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
+from common.access.rights import Rights, Role
 from common.clock import Clock
 from common.errors import (
     ConflictError,
@@ -125,11 +126,14 @@ class RunNow:
         self._patience_s = patience_s
 
     async def ask(
-        self, name: str, wanted: Wanted, *, by: str, address: str, idempotency: Idempotency | None = None
-    ) -> Asked:
+        self, name: str, wanted: Wanted, *, by: str, rights: Rights, address: str,
+        idempotency: Idempotency | None = None,
+    ) -> Asked:  # fmt: skip
         """Ask for one run of the job; of a broadcast job, for one on each worker that fits it now.
 
-        NotFoundError, ConflictError: there is no such job, or none that can be run. RequestError: the Idempotency-Key
+        A caller has to be the job's operator; `args` and `env` choose what runs, so they need its editor.
+        NotFoundError, ForbiddenError, ConflictError: there is no such job, or none that can be run. RequestError: the
+        Idempotency-Key
         was used for another request, or there are too many runs that wait or keys that are remembered, of the job or of
         this caller. UnavailableError: its text says whether the run may have been asked for.
         """
@@ -140,9 +144,12 @@ class RunNow:
         there = call.keys.found(await self._etcd.txn(call.keys.look))
         is_allowed = False
         while True:
+            self._check(call, there, rights)
             known = self._known(call, there)
             if known is not None and (idempotency is None or known.is_replayed):
                 return known
+            if known is None and there.job is None:  # before all else, as where the caller may not know of it
+                raise NotFoundError(f"there is no job {name}")
             if not is_allowed:
                 await self._refuse_too_many(call, address)
                 is_allowed = True
@@ -160,6 +167,14 @@ class RunNow:
                 raise OvertakenError(
                     f"no run of {name!r} was asked for: it changed each time before etcd had answered; try again"
                 )
+
+    def _check(self, call: _Call, there: Found, rights: Rights) -> None:
+        """On the job that the transaction compares, before anything is said of it or of its runs."""
+        if there.job is None:
+            return
+        role = Role.EDITOR if call.wanted.args or call.wanted.env else Role.OPERATOR
+        labels = Stored.read(call.name, there.job, None).labels
+        rights.check(role, labels, f"job {call.name}")
 
     async def _refuse_too_many(self, call: _Call, address: str) -> None:
         if call.idempotency is not None or call.keys.dedupe is not None:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
+from common.access.rights import Rights, Role
 from common.clock import Clock
 from common.errors import ConflictError, UnavailableError
 from common.etcd import EtcdClient
@@ -122,13 +123,16 @@ class Unblocking:
         self._inventory = inventory
         self._clock = clock
 
-    async def unblock(self, name: str, *, by: str, reason: str | None = None, force: bool = False) -> Changed:
+    async def unblock(
+        self, name: str, *, by: str, rights: Rights, reason: str | None = None, force: bool = False
+    ) -> Changed:
         """Let the job fire again from now on; what did not fire until now is recorded as missed, where that is known.
 
         ``force``: also by a clock that nobody vouches for. ConflictError: nothing blocks it, or the clock may be wrong.
         NotFoundError: there is no such job. UnavailableError: the log store does not tell what was started or decided.
         """
         check_name(name)
+        await self._service.check_there(name, Role.ADMIN, rights=rights)
         if not force and not self._clock.is_synchronised():
             raise ConflictError(
                 "nothing was changed: the kernel does not call this manager's clock synchronised (NTP), and by a wrong "
@@ -153,7 +157,9 @@ class Unblocking:
                 )  # fmt: skip
 
             try:
-                done = await self._service.switch("unblocked", name, plan, by, reason=reason)
+                done = await self._service.switch(
+                    "unblocked", name, plan, by, rights=rights, role=Role.ADMIN, reason=reason
+                )
             except MovedError:
                 continue
             warnings = warnings or _what_became(done, why)

@@ -42,7 +42,7 @@ def test_who_has_no_binding_may_nothing_at_all() -> None:
 
 def test_owner_may_everything() -> None:
     assert all(OWNER.may(role, labels) for role in Role for labels in (MINE, THEIRS, BARE))
-    OWNER.check_save(job(BARE, user="root", workers={"zone": "eu"}), THEIRS)
+    OWNER.check_save(job(BARE, user="root", workers={"zone": "eu"}), THEIRS, is_new=False)
 
 
 def test_empty_selector_cannot_be_made() -> None:
@@ -99,15 +99,15 @@ SAVES = {
 def test_save_needs_one_binding_that_allows_all_of_it(name: str) -> None:
     case = SAVES[name]
     if case.allowed:
-        Rights(case.grants).check_save(case.spec, case.before)
+        Rights(case.grants).check_save(case.spec, case.before, is_new=case.before is None)
     else:
         with pytest.raises(ForbiddenError):
-            Rights(case.grants).check_save(case.spec, case.before)
+            Rights(case.grants).check_save(case.spec, case.before, is_new=case.before is None)
 
 
 def test_editor_hears_that_a_name_is_taken_and_nothing_of_who_has_it() -> None:
     with pytest.raises(ForbiddenError) as refused:
-        Rights((EDITOR,)).check_save(job(), {"team": "payroll"})
+        Rights((EDITOR,)).check_save(job(), {"team": "payroll"}, is_new=False)
     assert "taken" in str(refused.value)
     assert "payroll" not in str(refused.value)
 

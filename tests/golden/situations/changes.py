@@ -7,6 +7,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from common.access.rights import OWNER
 from common.protocol.access_keys import AccessKeys
 from common.protocol.drain import Drain
 from common.protocol.keys import RunId, encode_mark, sequence_name
@@ -129,7 +130,7 @@ async def a_request(manager: Managed) -> None:
 
 
 async def kill_run(manager: Managed) -> None:
-    await manager.parts.kills.of_run(RunId.planned("j", BEFORE), by="me", reason="enough")
+    await manager.parts.kills.of_run(RunId.planned("j", BEFORE), by="me", rights=OWNER, reason="enough")
 
 
 KILL = call(f"{API}/kill", {"reason": "enough"})

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from common.access.rights import OWNER
 from common.errors import EtcdInDoubtError, EtcdRefusedError, UnavailableError
 from common.jobs.reader import parse_job
 from common.protocol.dedupe import ANYTHING
@@ -145,52 +146,56 @@ async def save_at_its_revision(manager: Managed) -> str:
     there = await manager.etcd.get(manager.keys.job("j"))
     assert there is not None
     spec = replace(SPEC, command="changed")
-    return "saved" if (await manager.parts.service.save(spec, by="me", if_match=there.mod_revision)).changed else "same"
+    return (
+        "saved"
+        if (await manager.parts.service.save(spec, by="me", rights=OWNER, if_match=there.mod_revision)).changed
+        else "same"
+    )
 
 
 async def save(manager: Managed) -> str:
-    return "saved" if (await manager.parts.service.save(SPEC, by="me")).changed else "same"
+    return "saved" if (await manager.parts.service.save(SPEC, by="me", rights=OWNER)).changed else "same"
 
 
 async def pause(manager: Managed) -> str:
-    return "paused" if (await manager.parts.service.pause("j", by="me")).changed else "was paused"
+    return "paused" if (await manager.parts.service.pause("j", by="me", rights=OWNER)).changed else "was paused"
 
 
 async def delete(manager: Managed) -> str:
-    return "deleted" if (await manager.parts.service.delete("j", by="me")).changed else "was not there"
+    return "deleted" if (await manager.parts.service.delete("j", by="me", rights=OWNER)).changed else "was not there"
 
 
 async def unblock(manager: Managed) -> Any:
-    return (await manager.parts.unblocking.unblock("j", by="me", force=True)).changed
+    return (await manager.parts.unblocking.unblock("j", by="me", rights=OWNER, force=True)).changed
 
 
 async def kill_run(manager: Managed) -> KillOutcome:
-    return await manager.parts.kills.of_run(RUN, by="me")
+    return await manager.parts.kills.of_run(RUN, by="me", rights=OWNER)
 
 
 async def kill_job(manager: Managed) -> tuple[RunId, ...]:
-    return await manager.parts.kills.of_job("j", by="me")
+    return await manager.parts.kills.of_job("j", by="me", rights=OWNER)
 
 
 async def give_up(manager: Managed) -> KillOutcome:
-    return await manager.parts.give_ups.of_run(RUN, by="me", reason="it burned")
+    return await manager.parts.give_ups.of_run(RUN, by="me", rights=OWNER, reason="it burned")
 
 
 async def drain(manager: Managed) -> bool:
-    return (await manager.parts.drains.drain("w1", by="me", reason="disk")).changed
+    return (await manager.parts.drains.drain("w1", by="me", rights=OWNER, reason="disk")).changed
 
 
 async def undrain(manager: Managed) -> Drained:
-    return await manager.parts.drains.undrain("w1", by="me")
+    return await manager.parts.drains.undrain("w1", by="me", rights=OWNER)
 
 
 async def forget(manager: Managed) -> str:
-    await manager.parts.drains.forget("w1", by="me")
+    await manager.parts.drains.forget("w1", by="me", rights=OWNER)
     return "forgotten"
 
 
 async def run_now(manager: Managed) -> int:
-    return (await manager.parts.run_now.ask("j", Wanted(), by="me", address="a")).status
+    return (await manager.parts.run_now.ask("j", Wanted(), by="me", rights=OWNER, address="a")).status
 
 
 async def call_with_a_key(manager: Managed) -> str:

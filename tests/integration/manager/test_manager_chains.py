@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from common.access.rights import OWNER
 from common.clock import SystemClock
 from common.instants import from_ms
 from common.jobs.reader import parse_job
@@ -92,7 +93,7 @@ async def save_meeting(place: Place, event: Callable[[], Awaitable[Any]], **fiel
         service = JobService(
             etcd, place.keys, clock=SystemClock(), timings=Timings(), deliver=lambda _: None, patience_s=4
         )
-        await service.save(parse_job(json.loads(job(**fields))), by="test")
+        await service.save(parse_job(json.loads(job(**fields))), by="test", rights=OWNER)
 
 
 async def test_run_that_begins_during_the_save_is_seen(manager: Managed, place: Place) -> None:

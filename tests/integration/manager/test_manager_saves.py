@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from common.access.rights import OWNER
 from common.clock import SystemClock
 from common.errors import OvertakenError, UnavailableError
 from common.etcd import EtcdClient
@@ -401,7 +402,7 @@ async def test_save_whose_answer_is_lost_is_found_to_be_saved(manager: Managed, 
 
         doubtful = Doubtful(place, proxy, cut)
         async with doubtful.etcd:
-            saved = await doubtful.service.save(parse_job(json.loads(job("echo 1", HOURLY))), by="test")
+            saved = await doubtful.service.save(parse_job(json.loads(job("echo 1", HOURLY))), by="test", rights=OWNER)
     assert proxy.cuts == 1
     assert doubtful.etcd.edits == 2
     kv = await manager.etcd.get(manager.keys.job("j"))
@@ -423,7 +424,7 @@ async def test_save_that_did_not_arrive_is_sent_again(manager: Managed, place: P
 
         doubtful = Doubtful(place, proxy, swallow, timeout_s=1.5)
         async with doubtful.etcd:
-            saved = await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test")
+            saved = await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test", rights=OWNER)
     kv = await manager.etcd.get(manager.keys.job("j"))
     assert kv is not None
     assert saved.changed
@@ -442,7 +443,7 @@ async def test_save_in_doubt_that_another_overtook_is_repeated(manager: Managed,
 
         doubtful = Doubtful(place, proxy, overtake)
         async with doubtful.etcd:
-            saved = await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test")
+            saved = await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test", rights=OWNER)
     assert saved.before.saved is not None
     assert saved.before.saved.spec.command == "echo other"
     assert (await manager.get("/job/list"))["data"][0]["command"] == "echo 1"
@@ -461,7 +462,9 @@ async def test_save_in_doubt_with_a_revision_does_not_overwrite_another(manager:
         doubtful = Doubtful(place, proxy, overtake)
         async with doubtful.etcd:
             with pytest.raises(UnavailableError, match="may or may not have been saved"):  # it was, before the other
-                await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="t", if_match=first["revision"])
+                await doubtful.service.save(
+                    parse_job(json.loads(job("echo 1"))), by="t", rights=OWNER, if_match=first["revision"]
+                )
     assert (await manager.get("/job/list"))["data"][0]["command"] == "echo other"
 
 
@@ -477,7 +480,7 @@ async def test_delete_in_doubt_spares_the_job_that_was_made_again(manager: Manag
 
         doubtful = Doubtful(place, proxy, overtake)
         async with doubtful.etcd:
-            deleted = await doubtful.service.delete("j", by="test")
+            deleted = await doubtful.service.delete("j", by="test", rights=OWNER)
     assert deleted is not None
     assert (await manager.get("/job/list"))["data"][0]["command"] == "echo again"
 
@@ -492,7 +495,7 @@ async def test_save_that_stays_in_doubt_says_so(manager: Managed, place: Place) 
         doubtful = Doubtful(place, proxy, one_way, patience_s=0.6, timeout_s=1.5)
         async with doubtful.etcd:
             with pytest.raises(UnavailableError, match=r"may or may not have been saved.*Look at the job"):
-                await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test")
+                await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test", rights=OWNER)
     assert (await manager.get("/job/list"))["data"][0]["command"] == "echo 1"
 
 
@@ -509,10 +512,10 @@ async def test_an_edit_waits_for_those_before_it_and_no_longer_than_it_may(manag
         etcd, Keys(place.prefix), clock=SystemClock(), timings=Timings(), deliver=lambda _: None, patience_s=0.2
     )
     async with etcd, asyncio.TaskGroup() as tasks:
-        first = tasks.create_task(service.save(parse_job(json.loads(job("echo 1"))), by="test"))
+        first = tasks.create_task(service.save(parse_job(json.loads(job("echo 1"))), by="test", rights=OWNER))
         await began.wait()
         with pytest.raises(OvertakenError, match="nothing was changed: edits of it that came before"):
-            await service.save(parse_job(json.loads(job("echo 2"))), by="test")
+            await service.save(parse_job(json.loads(job("echo 2"))), by="test", rights=OWNER)
         goes_on.set()
     assert first.result().changed
     assert (await manager.get("/job/list"))["data"][0]["command"] == "echo 1"
@@ -530,7 +533,7 @@ async def test_job_that_changes_each_time_before_is_to_be_tried_again(manager: M
     )
     async with etcd:
         with pytest.raises(OvertakenError, match="was not saved, and nothing was changed") as raised:
-            await service.save(parse_job(json.loads(job("echo 1"))), by="test")
+            await service.save(parse_job(json.loads(job("echo 1"))), by="test", rights=OWNER)
     failure = failure_of(raised.value)
     assert (failure.status, failure.code) == (503, "overtaken")
 

@@ -199,7 +199,7 @@ async def test_marks_that_move_meanwhile_are_compared(manager: Managed, place: P
         await put_mark(manager, now_ms() + FAR_MS, sequence)
     sequence = "j" if moved == "the job's" else own
     async with Meeting(place.etcd, lambda: put_mark(manager, elsewhere_ms, sequence)) as etcd:
-        await unblocking(manager, etcd).unblock("j", by="me")
+        await unblocking(manager, etcd).unblock("j", by="me", rights=OWNER)
     marks = {one: await manager.mark(one) for one in ("j", own)}
     assert marks.pop(sequence) == elsewhere_ms
     [other] = marks.values()
@@ -211,7 +211,7 @@ async def test_edit_that_comes_meanwhile_stays(manager: Managed, place: Place) -
     await manager.save(job())
     await put_mark(manager, now_ms() + FAR_MS)
     async with Meeting(place.etcd, lambda: manager.save(job(command="false"))) as etcd:
-        await unblocking(manager, etcd).unblock("j", by="me")
+        await unblocking(manager, etcd).unblock("j", by="me", rights=OWNER)
     assert (await saved(manager)).spec.command == "false"
 
 
@@ -224,7 +224,7 @@ async def test_run_that_begins_meanwhile_keeps_its_place_in_the_chain(manager: M
         await manager.etcd.txn(Txn([], [Put(keys.lock("j"), b"j@5#1"), Delete(keys.chain("j"))]))
 
     async with Meeting(place.etcd, claim) as etcd:
-        await unblocking(manager, etcd).unblock("j", by="me")
+        await unblocking(manager, etcd).unblock("j", by="me", rights=OWNER)
     assert await manager.etcd.get(keys.chain("j")) is None
 
 
@@ -233,7 +233,7 @@ async def test_twenty_at_once_one_mends_and_the_others_are_told(manager: Managed
     await put_mark(manager, now_ms() + FAR_MS)
     parts = manager.parts
     done = await asyncio.gather(
-        *(parts.unblocking.unblock("j", by=str(number)) for number in range(20)), return_exceptions=True
+        *(parts.unblocking.unblock("j", by=str(number), rights=OWNER) for number in range(20)), return_exceptions=True
     )
     assert sum(not isinstance(one, BaseException) for one in done) == 1
     assert sum(isinstance(one, ConflictError) for one in done) == 19
@@ -309,7 +309,7 @@ async def test_what_a_manager_that_lags_behind_etcd_has_not_seen_was_decided(pla
             await manager.etcd.put(manager.keys.run(run), final_entry(record).to_json())
         else:
             await claim(manager, "j", last_ms)
-        await behind.parts.unblocking.unblock("j", by="me")
+        await behind.parts.unblocking.unblock("j", by="me", rights=OWNER)
         recorded = [kv async for page in manager.etcd.read_prefix(manager.keys.runs_of("j")) for kv in page.kvs]
         assert manager.keys.run(RunId.planned("j", minute - MINUTE_MS, 2)) in {kv.key for kv in recorded}
 
@@ -351,7 +351,7 @@ async def test_log_store_that_comes_back_after_it_was_asked_what_was_decided_los
         before = await manager.stored()
         last_decided = LastDecided(manager.etcd, manager.keys, without.parts.history).before
         with pytest.raises(UnavailableError):
-            await unblocking(manager, manager.etcd, last_decided=last_decided).unblock("j", by="me")
+            await unblocking(manager, manager.etcd, last_decided=last_decided).unblock("j", by="me", rights=OWNER)
         assert await manager.stored() == before
         await manager.call("POST", UNBLOCK, {})
         assert await missed_after_unblock(manager) is not None
@@ -476,7 +476,7 @@ async def test_fire_that_is_claimed_meanwhile_is_looked_for_anew(manager: Manage
         await put_mark(manager, claimed_ms)
 
     async with Meeting(place.etcd, claim_one) as etcd:
-        await unblocking(manager, etcd).unblock("j", by="me")
+        await unblocking(manager, etcd).unblock("j", by="me", rights=OWNER)
     again = (await saved(manager)).again
     assert again is not None
     assert (again.until_ms, again.started) == (claimed_ms, {"": ((claimed_ms, claimed_ms),)})

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from yarl import URL
 
+from common.access.rights import OWNER
 from common.clock import SystemClock
 from common.protocol.edits import StaleRevisionError
 from common.protocol.keys import encode_mark, sequence_name
@@ -99,7 +100,7 @@ async def test_revision_is_compared_until_it_is_deleted(manager: Managed, place:
     async with Meeting(place.etcd, lambda: manager.etcd.put(key, b"another")) as etcd:
         service = JobService(etcd, manager.keys, clock=SystemClock(), timings=Timings(), deliver=lambda _: None)
         with pytest.raises(StaleRevisionError):
-            await service.delete("a b", by="me", if_match=revision)
+            await service.delete("a b", by="me", rights=OWNER, if_match=revision)
     assert await manager.etcd.get(key) is not None
 
 
