@@ -84,8 +84,10 @@ def look(keys: Keys, run: RunId) -> Txn:
     return Txn((), [Get(keys.run(run)), Get(keys.request(run)), Get(keys.chain(run.job))])
 
 
-def ask(keys: Keys, kill: Kill, there: KeyValue | None = None) -> Txn:
+def ask(keys: Keys, kill: Kill, there: KeyValue | None = None, *, job_revision: int | None = None) -> Txn:
     """``there``: the run's key, or that of its request, which has to be what was read; None: the run has a key at all.
+
+    ``job_revision``: at which the job has to be still, or not be there (0); None: however it is.
 
     A kill that is put twice is the same kill. Refused, it reads what `earlier` tells by.
     """
@@ -96,8 +98,11 @@ def ask(keys: Keys, kill: Kill, there: KeyValue | None = None) -> Txn:
         only_if = create_revision_is(there.key, there.create_revision)
     else:
         only_if = mod_revision_is(there.key, there.mod_revision)
+    compares = [only_if]
+    if job_revision is not None:
+        compares.append(mod_revision_is(keys.job(run.job_name), job_revision))
     return Txn(
-        [only_if],
+        compares,
         [Put(keys.kill(run), kill.to_json()), Put(keys.seen(Watched.KILLS), str(run).encode())],
         [Get(keys.kill(run)), Get(keys.run(run)), Get(keys.request(run))],
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 
@@ -15,13 +14,12 @@ from common.errors import ForbiddenError, OvertakenError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, settle
 from common.jobs.reader import check_name
-from common.protocol.compares import mod_revision_is
 from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill, ask, earlier, look
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.signatures import Seal
-from common.protocol.txn import Guards, KeyValue
+from common.protocol.txn import KeyValue
 from manager.use_cases.jobs import trust_clock
 from manager.use_cases.run_rights import Labels, RunLabels, check_run
 from manager.views.pending import is_request_of
@@ -105,11 +103,11 @@ class KillService:
             there = await self._where(run)
             if there is None:
                 return KillOutcome.NOT_THERE
-            guards = await self._checked(run, there, rights)
+            job_revision = await self._checked(run, there, rights)
             is_claimed = there.key == self._keys.run(run)
             if is_claimed and not _is_open(there.value):
                 return KillOutcome.HAD_ENDED
-            if await self._put_kill(kill, deadline, there, guards):
+            if await self._put_kill(kill, deadline, there, job_revision):
                 break
             # It has been claimed, or handed on, meanwhile: then it lies under its other key.
             if self._clock.monotonic() > deadline:
@@ -128,14 +126,14 @@ class KillService:
         link = chain if chain is not None and is_request_of(self._keys, chain, run) else None
         return found.one(0) or found.one(1) or link
 
-    async def _checked(self, run: RunId, there: KeyValue, rights: Rights) -> Guards:
-        """What has to stay as it is for the caller to have the right to end it."""
+    async def _checked(self, run: RunId, there: KeyValue, rights: Rights) -> int | None:
+        """The revision at which the job has to be still, where the caller has the right by its labels."""
         if there.key == self._keys.run(run):
             check_run(run, await self._labels.of(run, there), rights)
-            return []
+            return None
         labels, revision = await self._labels.of_request(run, there)
         check_run(run, labels, rights)
-        return [mod_revision_is(self._keys.job(run.job_name), revision)]
+        return revision
 
     async def _endable(self, name: str, now_ms: int, rights: Rights) -> list[tuple[RunId, KeyValue]]:
         """The runs of the job that have begun, and that the caller may end."""
@@ -166,14 +164,13 @@ class KillService:
                         runs.append((run, kv))
         return runs
 
-    async def _put_kill(self, kill: Kill, deadline: float, there: KeyValue, guards: Guards = ()) -> bool:
-        """Whether the run was as it was read, and the guards hold. UnsettledError: it may be killed, or not."""
+    async def _put_kill(self, kill: Kill, deadline: float, there: KeyValue, job_revision: int | None = None) -> bool:
+        """Whether the run was as it was read, and the job too. UnsettledError: it may be killed, or not."""
 
         def in_doubt(error: Exception) -> str:
             return f"{kill.run_id} may or may not be killed: etcd gave no answer. ({error})"
 
-        txn = ask(self._keys, kill, there)
-        txn = replace(txn, compares=[*txn.compares, *guards])
+        txn = ask(self._keys, kill, there, job_revision=job_revision)
         patience = Patience.until(deadline, self._clock, in_doubt)
         return (await settle(self._etcd, self._clock, txn, patience, partial(earlier, txn, there))).done
 
