@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from bench.filling import save_directly
 from cli.processes.data_dir import DataDir
@@ -25,7 +26,7 @@ class Up:
         remembered = data.remembered()
         self.etcd = f"127.0.0.1:{remembered['etcdPort']}"
         self.etcd_user = EtcdUser.with_password_file(FIRST_USER, data.etcd_password)
-        self.log_store = f"mongodb://127.0.0.1:{remembered['logStorePort']}/"
+        self.log_store = f"mongodb://{quote(str(data.log_store_socket), safe='')}/"
 
     async def save(self, specs: Iterable[JobSpec]) -> None:
         """The jobs are in etcd, and the workers are being told."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -37,14 +38,14 @@ def store_specs(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> list[
             )
         )
     if plan.log_store:
-        port = plan.log_store_port
+        socket, port = plan.log_store_socket, plan.log_store_port
         specs.append(
             ChildSpec(
                 name="log store",
-                command=log_store_command(plan.log_store, data.log_store, data.log_store_pid, port=port),
+                command=log_store_command(plan.log_store, data.log_store, data.log_store_pid, socket=socket, port=port),
                 log=data.log("log-store"),
-                is_ready=at_once,
-                port=port,
+                is_ready=at_once if socket is None else lambda: _takes_connections(socket),
+                port=port or None,
                 # Left by one that was killed; nx-27017 refuses to start while any process has the pid in it.
                 before_start=lambda: data.log_store_pid.unlink(missing_ok=True),
             )
@@ -89,6 +90,16 @@ async def _asks_for_password(http: aiohttp.ClientSession, etcd: str, data: DataD
             ExitStatus.REFUSED,
         )
     return given is Given.DONE
+
+
+async def _takes_connections(path: Path) -> bool:
+    """Whether somebody listens on a Unix socket, which is in a directory of ours."""
+    try:
+        _, writer = await asyncio.open_unix_connection(path)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 async def answers(http: aiohttp.ClientSession, url: str) -> bool:

@@ -5,6 +5,7 @@ remembered.json   ports and the kind of each store, so that the next start finds
                   called on an etcd that others may use
 etcd/ log-store/  the embedded servers' data
 etcd-of-3.5.1 ... etcd's data as that version left them, before a later one took them over
+run/              the Unix sockets of the manager and of the embedded log store, for this user alone
 worker-1/ ...     the workers' data (spool, name, lock)
 etcd-password     of the embedded etcd's one user
 config/           the configuration given to each child, written anew at each start
@@ -36,6 +37,9 @@ class DataDir:
         self.etcd_password = self.path / "etcd-password"
         self.log_store = self.path / "log-store"
         self.audit = self.path / "audit"
+        self.sockets = self.path / "run"
+        self.manager_socket = self.sockets / "manager.sock"
+        self.log_store_socket = self.sockets / "logs.sock"
         self.log_store_pid = self.path / "log-store.pid"
 
     def worker(self, number: int) -> Path:
@@ -53,8 +57,9 @@ class DataDir:
         The kernel frees it when the holder ends, however it ends.
         """
         try:
-            for directory in (self.path, self.path / "log", self.path / "config"):
+            for directory in (self.path, self.path / "log", self.path / "config", self.sockets):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.sockets.chmod(0o700)  # the log store has no password
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise CommandError(

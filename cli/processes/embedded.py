@@ -169,14 +169,21 @@ def etcd_command(found: Found, data_dir: Path, *, client_port: int, peer_port: i
     ]
 
 
-def log_store_command(found: Found, data_dir: Path, pid_file: Path, *, port: int) -> list[str]:
-    """How to run it: on loopback alone, with its data, pid file and output in the data directory."""
+def log_store_command(found: Found, data_dir: Path, pid_file: Path, *, socket: Path | None, port: int) -> list[str]:
+    """How to run it: on this socket, else on loopback; with its data, pid file and output in the data directory."""
     data_dir.mkdir(mode=0o700, exist_ok=True)
     if found.kind == "mongod on PATH":
-        return [*found.program, f"--dbpath={data_dir}", "--bind_ip=127.0.0.1", f"--port={port}", "--quiet"]
+        # Beside what it is told to bind, it makes a socket that is named after its port.
+        where = (
+            [f"--bind_ip={socket}", f"--unixSocketPrefix={socket.parent}"]
+            if socket
+            else ["--bind_ip=127.0.0.1", f"--port={port}"]
+        )
+        return [*found.program, f"--dbpath={data_dir}", *where, "--quiet"]
     # It writes each line to its log file and to stderr; stderr is ours already.
     files = [f"--data-dir={data_dir}", f"--pid-file={pid_file}", "--log-file=/dev/null"]
-    return [*found.program, "--host=127.0.0.1", f"--port={port}", *files]
+    where = [f"--host={socket}"] if socket else ["--host=127.0.0.1", f"--port={port}"]
+    return [*found.program, *where, *files]
 
 
 def without_etcd_variables(environ: Mapping[str, str]) -> dict[str, str]:

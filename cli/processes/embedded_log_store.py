@@ -6,12 +6,15 @@ etcron stores no dates, so that reading of a text is switched off. Real MongoDB 
 It commits, and with a journaled write concern waits for the disk, once for each document. Real MongoDB waits once for
 a command, and so do we: all that one command inserts, updates or deletes is one transaction of SQLite.
 
+It listens on a port alone, which every user of the machine can reach. Where its host is a path, ours is a Unix socket.
+
 It copies each document through and through, and has SQLite parse the JSON that it has just made, before it inserts it:
 half of what an insert costs. Ours are inserted as they are.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -86,12 +89,27 @@ def inserted_plainly(insert: Callable[..., Any], as_json: Callable[[Any], str], 
     return plainly
 
 
+def at_path(serve: Callable[..., Any], handle_client: Callable[..., Any]) -> Callable[..., Any]:
+    """nx-27017's server, which takes the path of a Unix socket for a host."""
+
+    async def serve_there(host: str, port: int, handler: Any) -> None:
+        if not host.startswith("/"):
+            await serve(host, port, handler)
+            return
+        server = await asyncio.start_unix_server(functools.partial(handle_client, handler=handler), host)
+        async with server:
+            await server.serve_forever()
+
+    return serve_there
+
+
 def main() -> None:
     """Serve, with nx-27017's own command line."""
     from neosqlite.collection import datetime_utils
     from neosqlite.collection.json_helpers import neosqlite_json_dumps
     from neosqlite.collection.query_helper import QueryHelper
     from neosqlite.sql_utils import quote_table_name
+    from nx_27017 import server
     from nx_27017.handler import NeoSQLiteHandler
     from nx_27017.nx_27017 import main as serve
 
@@ -101,6 +119,7 @@ def main() -> None:
     )
     NeoSQLiteHandler.handle_insert = committed_once(NeoSQLiteHandler.handle_insert)
     NeoSQLiteHandler.handle_command = committed_once(NeoSQLiteHandler.handle_command)
+    server.run_server = at_path(server.run_server, server.handle_client)
     serve()
 
 

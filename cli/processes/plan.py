@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from cli.errors import CommandError, ExitStatus
 from cli.processes.data_dir import DataDir
 from cli.processes.embedded import Found, fetched_etcd, find_etcd, find_log_store, place_of
 from cli.processes.ports import PortClaims, holder_of, is_free
+from common.access.callers import AuthMode
 from common.configuration.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
-from common.configuration.keys import redact_uri
+from common.configuration.keys import MAX_SOCKET_PATH, redact_uri
+from common.configuration.ways import is_loopback
 from common.errors import ConfigError, Problem
 from common.process import failpoints
 from common.protocol.member import is_worker_name
@@ -76,6 +79,8 @@ class Plan:
     etcd_ports: tuple[int, int]
     """For clients and for peers; only where `etcd` is given."""
     log_store: Found | None
+    log_store_socket: Path | None
+    """Where it listens, in a directory of this user alone; None: on its port."""
     log_store_port: int
     said: tuple[str, ...]
     """What was chosen, and why, for the terminal."""
@@ -114,7 +119,8 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
 
     said: list[str] = []
     etcd, etcd_ports = _plan_etcd(manager, data, ports, said, options.fetched_etcd(environ))
-    log_store, log_store_port = _plan_log_store(manager, data, ports, said)
+    log_store, log_store_socket, log_store_port = _plan_log_store(manager, data, ports, said)
+    manager = _with_access(manager, data)
     warnings = [store.warning for store in (etcd, log_store) if store and store.warning]
     if options.production and warnings:
         raise CommandError(
@@ -129,7 +135,8 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
         }  # fmt: skip
         manager, worker = replace(manager, **etcds), replace(worker, **etcds)
     if log_store:
-        uri = f"mongodb://127.0.0.1:{log_store_port}"
+        where = quote(str(log_store_socket), safe="") if log_store_socket else f"127.0.0.1:{log_store_port}"
+        uri = f"mongodb://{where}"
         manager, worker = replace(manager, mongodb_uri=uri), replace(worker, mongodb_uri=uri)
     return Plan(
         manager=manager,
@@ -139,6 +146,7 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
         etcd=etcd,
         etcd_ports=etcd_ports,
         log_store=log_store,
+        log_store_socket=log_store_socket,
         log_store_port=log_store_port,
         said=(*said, *(f"note:      {note}" for note in (*manager.notes, *worker.notes))),
     )
@@ -215,23 +223,47 @@ def _plan_etcd(
 
 def _plan_log_store(
     manager: ManagerConfig, data: DataDir, ports: PortClaims, said: list[str]
-) -> tuple[Found | None, int]:
+) -> tuple[Found | None, Path | None, int]:
     origin = manager.origins.get("mongodbUri")
     if origin:
         said.append(f"log store: {redact_uri(manager.mongodb_uri)} ({origin})")
-        return None, 0
+        return None, None, 0
     earlier = data.remembered().get("logStore")
     found = find_log_store(earlier)
-    port = _port(data, ports, "logStorePort", _LOG_STORE_PORTS, said)
-    data.remember(logStore=found.kind, logStorePort=port)
-    said.append(f"log store: starting {found.kind} (no URI is configured) on 127.0.0.1:{port}")
+    data.remember(logStore=found.kind)
+    socket_path = data.log_store_socket if _fits(data.log_store_socket) else None
+    port = 0 if socket_path else _port(data, ports, "logStorePort", _LOG_STORE_PORTS, said)
+    if not socket_path:
+        data.remember(logStorePort=port)
+    said.append(f"log store: starting {found.kind} (no URI is configured) on {socket_path or f'127.0.0.1:{port}'}")
+    if not socket_path:
+        said.append(
+            "           WARNING: every user of this machine can read it there: a shorter --data-dir "
+            "has room for a socket"
+        )
     if isinstance(earlier, str) and earlier != found.kind:
         said.append(
             f"           WARNING: the logs so far are in the files of {earlier}, which is gone: they are not shown"
         )
     if found.warning:
         said.append(f"           WARNING: {found.warning}")
-    return found, port
+    return found, socket_path, port
+
+
+def _with_access(manager: ManagerConfig, data: DataDir) -> ManagerConfig:
+    """Who has started it is in, everybody else has to log in; unless the configuration says otherwise."""
+    given: dict[str, Any] = {}
+    if "auth" not in manager.origins and not manager.allow_unauthenticated:
+        given["auth"] = AuthMode.REQUIRED
+    if "socket" not in manager.origins and _fits(data.manager_socket):
+        given["socket"] = data.manager_socket
+    if "trustOwner" not in manager.origins and is_loopback(manager.host.strip("[]")):
+        given["trust_owner"] = True
+    return replace(manager, **given)
+
+
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= MAX_SOCKET_PATH
 
 
 def _port(data: DataDir, ports: PortClaims, name: str, preferred: tuple[int, ...], said: list[str]) -> int:

@@ -10,7 +10,8 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,33 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
                 say(line)
             cert = plan.manager.tls_cert
             connector = aiohttp.TCPConnector(ssl=pinned_context(cert) if cert is not None else True)
-            async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=5)) as http:
-                await _Machine(options, plan, data, http, stop).run()
+            limit = aiohttp.ClientTimeout(total=5)
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=limit) as http,
+                _way_in(plan, http, limit) as way_in,
+            ):
+                await _Machine(options, plan, data, http, way_in, stop).run()
 
     return main
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WayIn:
+    """How `up` itself calls its manager."""
+
+    http: aiohttp.ClientSession
+    url: str
+
+
+@contextlib.asynccontextmanager
+async def _way_in(plan: Plan, http: aiohttp.ClientSession, limit: aiohttp.ClientTimeout) -> AsyncIterator[_WayIn]:
+    """Through the Unix socket, where it is the owner wherever the manager listens."""
+    if plan.manager.socket is None:
+        yield _WayIn(http=http, url=plan.url)
+        return
+    connector = aiohttp.UnixConnector(str(plan.manager.socket))
+    async with aiohttp.ClientSession(connector=connector, timeout=limit) as through:
+        yield _WayIn(http=through, url="http://localhost")
 
 
 def say(line: str) -> None:
@@ -65,11 +89,14 @@ def say(line: str) -> None:
 class _Machine:
     """The children of one `up`."""
 
-    def __init__(self, options: Options, plan: Plan, data: DataDir, http: aiohttp.ClientSession, stop: Stop) -> None:
+    def __init__(
+        self, options: Options, plan: Plan, data: DataDir, http: aiohttp.ClientSession, way_in: _WayIn, stop: Stop
+    ) -> None:
         self._options = options
         self._plan = plan
         self._data = data
         self._http = http
+        self._way_in = way_in
         self._stop = stop
         self._stores = [Child(spec, say) for spec in store_specs(plan, data, http)]
         self._manager = Child(manager_spec(plan, data, http), say)
@@ -125,7 +152,7 @@ class _Machine:
         await self._until(self._workers_there, "the workers have not registered yet: see their logs")
         if self._options.example:
             with contextlib.suppress(aiohttp.ClientError):
-                saved = await save_examples(self._http, url)
+                saved = await save_examples(self._way_in.http, self._way_in.url)
                 say(
                     f"examples:  saved {', '.join(saved)}" if saved else "examples:  there are jobs already, none saved"
                 )
@@ -149,7 +176,9 @@ class _Machine:
         """Whether each of ours has registered, whoever else is there."""
         ours = {worker.worker_name for worker in self._plan.workers}
         try:
-            async with self._http.get(f"{self._plan.url}/api/v1/workers") as answer:
+            async with self._way_in.http.get(f"{self._way_in.url}/api/v1/workers") as answer:
+                if answer.status in (401, 403):
+                    return True  # the configuration leaves `up` no way in
                 if answer.status != 200:
                     return False
                 return ours <= {item.get("name") for item in (await answer.json())["items"] if item.get("session")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from cli.processes.ports import free_loopback_port
+from tests.support.other_user import OtherUser
 from tests.support.running_up import STARTS_WITHIN_S, running_up
 from tests.support.waiting import wait_until
 
@@ -33,6 +35,17 @@ async def test_examples_run_within_seconds_and_all_of_it_stops_in_order(tmp_path
         assert await up.ends() == 0
         assert up.out.endswith("stopped\n")
         assert not any(child.is_running() for child in children)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can call as another user")
+async def test_another_user_of_the_machine_gets_at_nothing(tmp_path: Path) -> None:
+    async with running_up(tmp_path, "--example") as up:
+        manager = ("127.0.0.1", int(up.url.rpartition(":")[2]))
+        for path in ("/job/list", "/worker/list", "/job/log?name=hello", "/api/v1/jobs", "/metrics"):
+            assert (await OtherUser().get(manager, path))[0] == 401, path
+        for path in (tmp_path / "data" / "run" / name for name in ("manager.sock", "logs.sock")):
+            assert path.exists()
+            assert (await OtherUser().get(str(path), "/"))[0] == "PermissionError", path
 
 
 async def test_nothing_is_left_when_it_is_killed_and_the_next_start_goes_on(tmp_path: Path) -> None:

@@ -148,8 +148,8 @@ async def test_the_log_store_starts_although_its_pid_file_names_a_living_process
     assert log_store.pid is not None
 
 
-async def test_the_servers_listen_on_loopback_alone(stores: tuple[Plan, Child, Child]) -> None:
-    _, *children = stores
+async def test_etcd_listens_on_loopback_alone_and_the_log_store_on_no_port(stores: tuple[Plan, Child, Child]) -> None:
+    plan, *children = stores
 
     def listening() -> list[str]:
         return [
@@ -159,8 +159,11 @@ async def test_the_servers_listen_on_loopback_alone(stores: tuple[Plan, Child, C
             if connection.status == psutil.CONN_LISTEN
         ]
 
-    await wait_until(lambda: len(listening()) == 3, description="all of them listen")
+    await wait_until(lambda: len(listening()) == 2, description="etcd listens for clients and peers")
     assert set(listening()) == {"127.0.0.1"}
+    assert plan.log_store_socket is not None
+    assert plan.log_store_socket.is_socket()
+    assert plan.log_store_socket.parent.stat().st_mode & 0o777 == 0o700
 
 
 async def test_everything_that_the_servers_write_is_in_the_data_directory(

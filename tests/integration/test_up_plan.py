@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -19,6 +20,7 @@ from cli.processes.data_dir import DataDir
 from cli.processes.embedded import Found, etcd_version, etcd_warning, find_etcd, find_log_store
 from cli.processes.plan import Options, Plan, make_plan
 from cli.processes.ports import PortClaims, free_loopback_port, holder_of, is_free
+from common.access.callers import AuthMode
 from common.errors import ConfigError
 
 _GOOD_ETCD = Found(kind="etcd on PATH", program=["etcd"], version="3.5.16")
@@ -62,9 +64,10 @@ def test_starts_both_stores_where_nothing_is_configured(data: DataDir) -> None:
     plan = _plan(data, workers=2)
 
     client, peer = plan.etcd_ports
-    assert len({client, peer, plan.log_store_port}) == 3
+    assert client != peer
     assert plan.manager.etcd_endpoints == plan.workers[1].etcd_endpoints == (f"127.0.0.1:{client}",)
-    assert plan.workers[0].mongodb_uri == f"mongodb://127.0.0.1:{plan.log_store_port}"
+    assert plan.log_store_socket == data.path / "run" / "logs.sock"
+    assert plan.workers[0].mongodb_uri == f"mongodb://{quote(str(plan.log_store_socket), safe='')}"
     assert [worker.worker_name for worker in plan.workers] == ["worker-1", "worker-2"]
     assert [worker.data_dir for worker in plan.workers] == [data.path / "worker-1", data.path / "worker-2"]
     assert any("etcd on PATH" in line for line in plan.said)
@@ -86,12 +89,46 @@ def test_its_etcd_has_a_password_that_is_kept_and_nobody_else_can_read(data: Dat
     assert data.etcd_password.read_text() == password
 
 
+def test_only_who_has_started_it_is_in(data: DataDir) -> None:
+    manager = _plan(data).manager
+
+    assert (manager.auth, manager.trust_owner) == (AuthMode.REQUIRED, True)
+    assert manager.socket == data.path / "run" / "manager.sock"
+
+
+def test_says_who_is_in_as_the_configuration_does(data: DataDir, tmp_path: Path) -> None:
+    keys: dict[str, object] = {"auth": "warn", "trustOwner": False, "socket": str(tmp_path / "s")}
+    manager = _plan(data, manager_config=_file(tmp_path, "manager.json", **keys)).manager
+    assert (manager.auth, manager.trust_owner, manager.socket) == (AuthMode.WARN, False, tmp_path / "s")
+
+    manager = _plan(data, manager_config=_file(tmp_path, "manager.json", allowUnauthenticated=True)).manager
+    assert manager.auth is AuthMode.OFF
+
+
+def test_nobody_is_the_owner_by_loopback_of_what_listens_beyond_it(data: DataDir, tmp_path: Path) -> None:
+    keys = _file(tmp_path, "manager.json", host="0.0.0.0", auth="required")
+    manager = _plan(data, manager_config=keys).manager
+
+    assert (manager.auth, manager.trust_owner) == (AuthMode.REQUIRED, False)
+
+
+def test_log_store_listens_on_a_port_where_the_path_of_a_socket_would_be_too_long(tmp_path: Path) -> None:
+    data = DataDir(tmp_path / ("x" * 107))
+    data.path.mkdir()
+
+    plan = _plan(data)
+
+    assert (plan.log_store_socket, plan.manager.socket) == (None, None)
+    assert plan.manager.mongodb_uri == f"mongodb://127.0.0.1:{plan.log_store_port}"
+    assert any("every user of this machine" in line for line in plan.said)
+
+
 def test_keeps_its_ports_from_one_start_to_the_next(data: DataDir) -> None:
     first = _plan(data)
 
     second = _plan(data)
 
-    assert (first.etcd_ports, first.log_store_port) == (second.etcd_ports, second.log_store_port)
+    assert first.etcd_ports == second.etcd_ports
 
 
 def test_says_so_when_a_port_of_last_time_is_taken(data: DataDir, listener: socket.socket) -> None:
@@ -368,7 +405,7 @@ def test_two_that_choose_at_the_same_time_choose_different_ports(data: DataDir, 
         ours = make_plan(Options(data_dir=data.path, port=free_loopback_port()), data, first, {})
         theirs = make_plan(Options(data_dir=other.path, port=free_loopback_port()), other, second, {})
 
-    assert len({port for plan in (ours, theirs) for port in (*plan.etcd_ports, plan.log_store_port)}) == 6
+    assert len({port for plan in (ours, theirs) for port in plan.etcd_ports}) == 4
 
 
 def test_a_port_of_the_api_is_refused_to_the_second_that_asks(data: DataDir) -> None:
