@@ -43,9 +43,9 @@ async def test_another_user_of_the_machine_gets_at_nothing(tmp_path: Path) -> No
         manager = ("127.0.0.1", int(up.url.rpartition(":")[2]))
         for path in ("/job/list", "/worker/list", "/job/log?name=hello", "/api/v1/jobs", "/metrics"):
             assert (await OtherUser().get(manager, path))[0] == 401, path
-        for path in (tmp_path / "data" / "run" / name for name in ("manager.sock", "logs.sock")):
-            assert path.exists()
-            assert (await OtherUser().get(str(path), "/"))[0] == "PermissionError", path
+        for one in (tmp_path / "data" / "run" / name for name in ("manager.sock", "logs.sock")):
+            assert one.exists()
+            assert (await OtherUser().get(str(one), "/"))[0] == "PermissionError", one
 
 
 async def test_nothing_is_left_when_it_is_killed_and_the_next_start_goes_on(tmp_path: Path) -> None:
