@@ -11,6 +11,7 @@ from typing import Final
 import jinja2
 from aiohttp import web
 
+from common.access.callers import AuthMode
 from common.jobs.schema import job_schema
 from common.version import VERSION
 from manager.access.needs import anonymous
@@ -160,7 +161,9 @@ def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         console = request.app[_CONSOLE]
         language = language_of(request)
         parts = request.app[PARTS]
-        common = {"notes": parts.notes, "lang": language, "t": console.texts.of(language), "version": VERSION}
+        # Whoever asks for a shell is not known; where a login is asked for, notes are for those who administer etcron.
+        notes = () if parts.access.mode is AuthMode.REQUIRED else parts.notes
+        common = {"notes": notes, "lang": language, "t": console.texts.of(language), "version": VERSION}
         if not console.assets.built:
             text = parts.templates.get_template("unbuilt.html").render(**common, command=BUILD_COMMAND)
             return web.Response(text=text, content_type="text/html", status=503)

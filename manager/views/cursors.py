@@ -12,6 +12,7 @@ import os
 import secrets
 from typing import Final
 
+from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.protocol import cursor_key
 
@@ -32,7 +33,7 @@ class SealedCursors:
         self._secret: bytes | None = None
 
     async def sealed(self, cursor: str) -> str:
-        """The cursor as its caller gets it. EtcdError, UnavailableError: the key cannot be read."""
+        """The cursor as its caller gets it. UnavailableError: the key cannot be read."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         text, nonce = cursor.encode(), os.urandom(_NONCE_BYTES)
@@ -60,5 +61,8 @@ class SealedCursors:
     async def _read_secret(self) -> bytes:
         if self._secret is None:
             made = secrets.token_hex(cursor_key.SECRET_BYTES).encode()
-            self._secret = cursor_key.read(await self._etcd.txn(cursor_key.make(self._key, made)), made)
+            try:
+                self._secret = cursor_key.read(await self._etcd.txn(cursor_key.make(self._key, made)), made)
+            except EtcdError as error:
+                raise UnavailableError(f"the page cannot be read on: etcd does not answer ({error})") from error
         return self._secret

@@ -40,15 +40,15 @@ class SeenStatistics:
             return await self._history.statistics(job, days), []
         if job is not None:
             return await self._of_job(job, days, rights)
-        seen = self._catalog.all_seen(rights)
+        seen = self._catalog.names_seen(rights)
         if len(seen) > MOST_SUMMED:
             raise ForbiddenError(
                 "statistics of all jobs together are for those who may read all of them, or no more than "
                 f"{MOST_SUMMED}: name one job at a time, or ask for the role viewer on everything"
             )
         found, warnings = list[DayCounts](), [f"the sum of the {len(seen)} jobs that you may read"]
-        for one in seen:
-            counts, missing = await self._of_job(one.name, days, rights)
+        for name in tuple(seen):
+            counts, missing = await self._of_job(name, days, rights)
             found += counts
             warnings += missing
         return together(found), warnings
@@ -63,7 +63,7 @@ class SeenStatistics:
         span = RunFilter(job=name, from_ms=days[0] * DAY_MS, to_ms=(since + 1) * DAY_MS)
         cursor: str | None = None
         for _ in range(_PAGES):
-            page = await self._history.seen_runs(span, rights, cursor=cursor, limit=_RECORDS_A_PAGE)
+            page = await self._history.walk(span, rights, cursor=cursor, limit=_RECORDS_A_PAGE)
             found += day_counts_of(page.items)
             if (cursor := page.next_cursor) is None:
                 break

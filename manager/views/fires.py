@@ -22,6 +22,8 @@ from common.protocol.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence
 from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
 from common.runlog import RunFilter
+from common.runlog.documents import plan_ms_of
+from common.runlog.pages import decode_cursor
 from manager.background.versions import Versions, sees_version
 from manager.views.advice import fire_view, mark_fault
 from manager.views.fire_verdicts import (
@@ -55,6 +57,8 @@ _OF_RANGES: Final = frozenset({Verdict.SKIPPED, Verdict.MISSED})
 _RECORDS: Final = 2000
 """Read for one page: attempts and requests are among them."""
 _RECORDS_A_PAGE: Final = 500
+_MOST_PAGES: Final = 10
+"""Of records that a caller may not see there may be any number among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +124,7 @@ class Fires:
         documents: Sequence[Mapping[str, Any]] | None = None
         if not self._history.is_away:  # else whoever looks at a page would wait until that is found once more
             with suppress(UnavailableError):
-                page = await self._history.seen_runs(
-                    RunFilter(job=name, to_ms=before_ms), rights, cursor=None, limit=RECENT
-                )
+                page = await self._history.walk(RunFilter(job=name, to_ms=before_ms), rights, cursor=None, limit=RECENT)
                 documents = page.items
         warnings = self._watching.warnings
         if is_away := documents is None:
@@ -283,7 +285,7 @@ class Fires:
         if not self._history.is_away:
             try:
                 documents, from_ms = await self._documents(name, span, most, rights)
-                before = await self._history.seen_runs(
+                before = await self._history.walk(
                     RunFilter(job=name, statuses=_OF_RANGES, to_ms=from_ms), rights, cursor=None, limit=RANGES
                 )
                 ranges = [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
@@ -291,7 +293,7 @@ class Fires:
                 if ranges:
                     # Others may lie among them: those of a broadcast job's other workers, what an unblock has run anew.
                     since_ms = min(one["planTime"] for one in ranges)
-                    there = await self._history.seen_runs(
+                    there = await self._history.walk(
                         RunFilter(job=name, from_ms=since_ms, to_ms=from_ms), rights, cursor=None, limit=len(ranges) + 1
                     )
                     goes_on_ms = there.items[0]["planTime"] if len(there.items) > len(ranges) else None
@@ -307,13 +309,17 @@ class Fires:
     ) -> tuple[list[Mapping[str, Any]], int]:  # fmt: skip
         """The newest records in the span, newest first, and from which instant on they are all there are."""
         documents: list[Mapping[str, Any]] = []
-        cursor = None
+        cursor, pages = None, 0
         while len(documents) < most:
-            page = await self._history.seen_runs(
+            if pages == _MOST_PAGES and cursor is not None:
+                last_ms = plan_ms_of(decode_cursor(cursor))
+                return [one for one in documents if one["planTime"] > last_ms], last_ms + 1
+            page = await self._history.walk(
                 RunFilter(job=name, from_ms=span.from_ms, to_ms=span.to_ms + 1), rights, cursor=cursor,
                 limit=_RECORDS_A_PAGE,
             )  # fmt: skip
             documents += page.items
+            pages += 1
             cursor = page.next_cursor
             if cursor is None:
                 return documents, span.from_ms

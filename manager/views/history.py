@@ -121,14 +121,18 @@ class History:
         """A page of records, newest plan time first, for what this manager does itself."""
         return await self._runlog.runs(wanted, cursor=cursor, limit=limit, deadline_seconds=self._deadline_s)
 
-    async def seen_runs(self, wanted: RunFilter, rights: Rights, *, cursor: str | None, limit: int) -> RunPage:
-        """A page of the records that a caller may know of, newest plan time first.
+    async def walk(self, wanted: RunFilter, rights: Rights, *, cursor: str | None, limit: int) -> RunPage:
+        """A page of the records that a caller may know of; its cursor is for this manager alone, as it may name others.
 
         It may hold fewer than asked for, even none, and have a next one all the same: a page looks at about 1,000.
         """
-        if cursor is not None:
-            cursor = await self._cursors.opened(cursor)
-        page = await self.runs(seen_by(wanted, rights), cursor=cursor, limit=limit)
+        return await self.runs(seen_by(wanted, rights), cursor=cursor, limit=limit)
+
+    async def seen_runs(self, wanted: RunFilter, rights: Rights, *, cursor: str | None, limit: int) -> RunPage:
+        """The same, with a cursor that may be handed out."""
+        page = await self.walk(
+            wanted, rights, cursor=None if cursor is None else await self._cursors.opened(cursor), limit=limit
+        )
         if page.next_cursor is None or rights.sees_all:
             return page
         return replace(page, next_cursor=await self._cursors.sealed(page.next_cursor))

@@ -14,15 +14,17 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
-from common.access.rights import Rights
+from common.access.rights import Rights, Sight
 from common.errors import InvalidInputError, Problem
 from common.etcd import Change
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue
 
+_MOST_SIGHTS: Final = 16
+"""For so many different sets of rights the names are kept in step; each is a list of up to all names."""
 Need: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
 """The slots and labels that a job asks for."""
 
@@ -152,6 +154,8 @@ class Catalog:
         self._on_changed = on_changed
         self._jobs: dict[str, KnownJob] = {}
         self._names: list[str] = []  # sorted
+        self._seen_by: dict[Sight, tuple[Rights, list[str]]] = {}
+        """The names that some callers may know of, the most recently asked for last."""
         self.states: Counter[ListState] = Counter()
         """How many are enabled, paused and broken."""
         self.broken: set[str] = set()
@@ -178,13 +182,46 @@ class Catalog:
         """Whether a caller may know of every job that there is, so that nothing need be filtered."""
         return rights.sees_all and (not self.broken or rights.sees_unlabelled)
 
-    def all_seen(self, rights: Rights) -> list[KnownJob]:
-        """Every job that a caller may know of, in the order of their names."""
-        return [job for name in self._names if (job := self._jobs[name]).is_seen_by(rights)]
+    def names_seen(self, rights: Rights) -> Sequence[str]:
+        """The names of the jobs that a caller may know of, in order.
 
-    def states_of(self, rights: Rights) -> Mapping[ListState, int]:
-        """How many of those are enabled, paused and broken."""
-        return self.states if self.sees_all(rights) else Counter(job.state for job in self.all_seen(rights))
+        Made once for all who may know of the same, then kept in step; not to be changed, nor kept across an await.
+        """
+        if self.sees_all(rights):
+            return self._names
+        sight = rights.sight
+        known = self._seen_by.pop(sight, None)
+        if known is None:
+            known = (rights, self._read_seen(rights))
+            while len(self._seen_by) >= _MOST_SIGHTS:
+                del self._seen_by[next(iter(self._seen_by))]
+        self._seen_by[sight] = known  # the last to go
+        return known[1]
+
+    def _read_seen(self, rights: Rights) -> list[str]:
+        sees, broken = dict[int, bool](), rights.sees_unlabelled
+        names = []
+        for name in self._names:
+            labels = self._jobs[name].labels
+            if labels is None:
+                is_seen = broken
+            elif (known := sees.get(id(labels))) is not None:  # jobs of one form share them
+                is_seen = known
+            else:
+                is_seen = sees[id(labels)] = rights.sees(labels)
+            if is_seen:
+                names.append(name)
+        return names
+
+    def _keep_seen(self, name: str, before: KnownJob | None, after: KnownJob | None) -> None:
+        for rights, names in self._seen_by.values():
+            was = before is not None and before.is_seen_by(rights)
+            if was != (after is not None and after.is_seen_by(rights)):
+                place = bisect_left(names, name)
+                if was:
+                    del names[place]
+                else:
+                    names.insert(place, name)
 
     def problem_of(self, name: str) -> str | None:
         """Why a job is broken."""
@@ -196,10 +233,8 @@ class Catalog:
         InvalidInputError where the cursor is not one of ours.
         """
         after = None if cursor is None else decode_cursor(cursor)
-        names = self._names
-        if not self.sees_all(rights):
-            names = [job.name for job in self.all_seen(rights) if query.takes(job)]
-        elif not query.takes_all:
+        names = self.names_seen(rights)
+        if not query.takes_all:
             names = [name for name in names if query.takes(self._jobs[name])]
         start = 0 if after is None else bisect_right(names, after)
         jobs = [self._jobs[name] for name in names[start : start + limit]]
@@ -212,14 +247,15 @@ class Catalog:
         """The mirror's changes, taken in."""
         for change in changes:
             name = change.key.removeprefix(self._keys.jobs)
-            there = [self._jobs.get(name)]
+            before = self._jobs.get(name)
             if change.new is not None:
                 self._take(KnownJob.read(name, change.new))
-                there.append(self._jobs[name])
             elif (known := self._jobs.pop(name, None)) is not None:
                 del self._names[bisect_left(self._names, name)]
                 self._uncount(known)
-            self._on_changed(name, [job.labels for job in there if job is not None])
+            after = self._jobs.get(name)
+            self._keep_seen(name, before, after)
+            self._on_changed(name, [job.labels for job in (before, after) if job is not None])
         self.changes.notify()
 
     def _take(self, job: KnownJob) -> None:
