@@ -70,6 +70,7 @@ def test_starts_both_stores_where_nothing_is_configured(data: DataDir) -> None:
     assert plan.workers[0].mongodb_uri == f"mongodb://{quote(str(plan.log_store_socket), safe='')}"
     assert [worker.worker_name for worker in plan.workers] == ["worker-1", "worker-2"]
     assert [worker.data_dir for worker in plan.workers] == [data.path / "worker-1", data.path / "worker-2"]
+    assert plan.manager.audit_dir == data.path / "audit"
     assert any("etcd on PATH" in line for line in plan.said)
 
 

@@ -109,6 +109,23 @@ async def test_legacy_calls_say_which_job(guarded: Managed, admin: dict[str, str
     assert [one["action"] for one in found] == ["job.save", "job.kill", "job.delete"]
 
 
+async def test_users_and_bindings_have_what_they_were_made_with_but_no_password(
+    guarded: Managed, admin: dict[str, str]
+) -> None:
+    body = {"name": "bob", "password": "a passphrase of s3cret words", "groups": ["dba"]}
+    response = await guarded.http.post("/api/v1/users", json=body, headers=admin)
+    assert response.status == 201, await response.text()
+    binding = {"subject": "group:dba", "role": "viewer", "labels": {"team": ["a"]}}
+    response = await guarded.http.post("/api/v1/bindings", json=binding, headers=admin)
+    assert response.status == 201, await response.text()
+    found = await entries(guarded, admin)
+    assert [(one["action"], one["object"], one["details"]) for one in found] == [
+        ("user.create", "user bob", {"name": "bob", "groups": ["dba"]}),
+        ("binding.create", "binding group:dba", binding),
+    ]
+    assert "s3cret" not in dumps(found)
+
+
 async def test_flood_of_refusals_is_two_entries(guarded: Managed, admin: dict[str, str]) -> None:
     wrong = {"Authorization": "Bearer etcron_000000000000_" + "0" * 64}
     for _ in range(30):
