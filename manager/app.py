@@ -13,6 +13,7 @@ from common.clock import Clock, SystemClock
 from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
+from common.protocol import permissions
 from manager.access.audited import audited
 from manager.access.cookies import STALE
 from manager.access.guard import access_guard, credential_of
@@ -76,7 +77,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
     async def servers(app: web.Application) -> AsyncIterator[None]:
         call_s = min(config.etcd_dial_timeout_ms / 1000, write_s * _CALL_SHARE)
         async with open_etcd(config, timeout_s=call_s) as etcd, open_runlog(config) as runlog:
-            await check_access(etcd, config.key_prefix)
+            await check_access(etcd, permissions.of_manager(config.key_prefix))
             app[PARTS] = make_parts(config, etcd, runlog, webroot, clock or SystemClock(), pace or Pace())
             yield
             await app[PARTS].audit.close()

@@ -21,6 +21,7 @@ from common.process.lifecycle import Stop, gain_no_privileges, run, run_loops
 from common.process.logs import configure_logging
 from common.process.runtime import collect_rarely, leave_alone_what_is_read
 from common.process.threads import can_start_threads
+from common.protocol import permissions
 from common.protocol.signatures import Trust
 from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
@@ -88,7 +89,7 @@ async def _work(
             await agent.prepare()  # first: what a killed worker has left running does not wait for an etcd that is away
             if not await can_start_threads(stop.requested):  # once more: that took its time, and now grpc needs some
                 return
-            await check_access(client, config.key_prefix)
+            await check_access(client, permissions.of_worker(config.key_prefix))
             extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}
             _log.info("worker %s started", identity.worker, extra=extra)
             heap = partial(leave_alone_what_is_read, agent.parts.jobs_read)

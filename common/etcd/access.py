@@ -5,28 +5,27 @@ An etcd of our own is given its one user here: from then on it asks everybody fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from common.errors import ConfigError, EtcdAccessError, EtcdError, Problem, UnavailableError
 from common.etcd import _rpc, failures
 from common.etcd.client import EtcdClient
-from common.protocol.txn import never_writes
+from common.protocol.permissions import May, Permission, probe
 
 
-async def check_access(client: EtcdClient, key_prefix: str) -> None:
-    """Returns where etcd lets us read and write under the prefix, or cannot be asked now; it changes nothing.
+async def check_access(client: EtcdClient, needed: Sequence[Permission]) -> None:
+    """Returns where etcd lets us do what is needed, or cannot be asked now; it changes nothing.
 
     ConfigError names the key to mend: TLS on one side only, a certificate that is not believed, a user or a password
     that etcd does not know, a user although etcd asks for none, a role without the permissions.
     """
     try:
-        await client.txn(never_writes(key_prefix))
+        await client.txn(probe(*needed))
     except EtcdAccessError as error:
         problem = error.problem
         if "permission denied" in problem.message:  # with the very command that gives it
-            message = f"this user may not read and write every key under {key_prefix}/"
-            remedy = f"etcdctl role grant-permission ROLE readwrite --prefix=true {key_prefix}/"
-            problem = Problem(field=problem.field, message=message, remedy=remedy)
+            raise ConfigError(await _missing(client, needed) or [problem]) from None
         raise ConfigError([problem]) from None
     except UnavailableError:
         # A certificate of etcd's that has expired is renewed there, and then this configuration works as it is.
@@ -37,6 +36,21 @@ async def check_access(client: EtcdClient, key_prefix: str) -> None:
     if client.user_is_ignored:
         message = "is set, and etcd asks nobody for a password: whoever reaches it may do anything"
         raise ConfigError([Problem(field="etcdUser", message=message, remedy="etcdctl auth enable, or take it out")])
+
+
+async def _missing(client: EtcdClient, needed: Sequence[Permission]) -> list[Problem]:
+    """Those of the permissions that this user lacks, each with the very command that gives it."""
+    missing = []
+    for one in needed:
+        try:
+            await client.txn(probe(one))
+        except EtcdAccessError as error:
+            what = "read and write" if one.may is May.READ_AND_WRITE else "read"
+            message = f"this user may not {what} every key under {one.prefix}"
+            missing.append(Problem(field=error.problem.field, message=message, remedy=one.command.format(role="ROLE")))
+        except (EtcdError, UnavailableError):
+            continue
+    return missing
 
 
 FIRST_USER: Final = "root"

@@ -31,5 +31,6 @@ What lies in etcd
     signatures.py               what managers sign, and workers believe
     member.py roster.py clocks.py
                                 a worker; that it was here; how far clocks are off
+    permissions.py              what managers and workers need of etcd
     txn.py compares.py          transactions and their conditions, as values
 """

@@ -23,14 +23,12 @@ from typing import ClassVar, Final, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from common.protocol.compares import Compare, create_revision_is
+from common.protocol.compares import Compare
 
 MAX_COMPARES = 128
 """etcd's own limit (`--max-txn-ops`) on the compares of a transaction."""
 MAX_OPS = 128
 """etcd's own limit on the operations of a branch."""
-_NO_REVISION = -1
-"""A create revision that no key ever has."""
 MAX_READS = MAX_OPS - 1
 """The most operations of `then` where neither branch writes: one place is etcron's own."""
 MAX_BYTES: Final = 1_000_000
@@ -247,10 +245,3 @@ class TxnResult(Struct, frozen=True, kw_only=True):
         if not isinstance(count, int):
             raise TypeError(f"operation {index} of this branch is not a delete: it gave {count!r}")
         return count
-
-
-def never_writes(prefix: str) -> Txn:
-    """Asks for the right to read and write under the prefix, and does neither: etcd looks at the permissions of a
-    branch that does not run, too."""
-    key = f"{prefix}/access"
-    return Txn([create_revision_is(key, _NO_REVISION)], [Put(key, b""), GetPrefix(f"{prefix}/", limit=1)])

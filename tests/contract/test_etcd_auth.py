@@ -14,6 +14,7 @@ from common.errors import ConfigError, EtcdAccessError, UnavailableError
 from common.etcd import Change, Election, EtcdClient, EtcdUser, Mirror, Session, check_access
 from common.etcd.types import to_bytes
 from common.protocol.compares import absent
+from common.protocol.permissions import May, Permission
 from common.protocol.txn import Put, Txn
 from tests.support.background import running
 from tests.support.etcd_auth import PASSWORD, ROOT_PASSWORD, USER, Admin
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.etcd
 
 PREFIX = "/etcron"
 KEY = f"{PREFIX}/a"
+NEEDED = [Permission(prefix=f"{PREFIX}/", may=May.READ_AND_WRITE)]
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def client_of(server: EtcdServer, user: EtcdUser | None, *, timeout: float = 3) 
 
 
 async def test_a_user_with_a_role_on_the_prefix_can_do_all_that_etcron_does(client: EtcdClient) -> None:
-    await check_access(client, PREFIX)
+    await check_access(client, NEEDED)
     await client.put(KEY, b"one")
     lease = await client.lease_grant(60)
     await client.txn(Txn([absent(KEY + "b")], [Put(KEY + "b", b"", lease.id)]))
@@ -83,7 +85,7 @@ async def test_a_wrong_password_is_a_refusal_that_names_the_key(
         with pytest.raises(EtcdAccessError, match="not with this password") as put:
             await client.put(KEY, b"")
         with pytest.raises(ConfigError, match="etcdUser") as checked:
-            await check_access(client, PREFIX)
+            await check_access(client, NEEDED)
         with pytest.raises(EtcdAccessError):
             await client.watch_stream()
     assert "hunter2" not in caplog.text + str(put.value) + repr(put.value) + str(checked.value)
@@ -94,7 +96,7 @@ async def test_without_a_user_the_refusal_says_what_to_set(own_etcd: EtcdServer,
         with pytest.raises(EtcdAccessError, match="set etcdUser"):
             await client.put(KEY, b"")
         with pytest.raises(ConfigError, match="etcdPasswordFile"):
-            await check_access(client, PREFIX)
+            await check_access(client, NEEDED)
 
 
 async def test_a_user_where_etcd_asks_nobody_is_refused_at_start_and_borne_later(
@@ -102,7 +104,7 @@ async def test_a_user_where_etcd_asks_nobody_is_refused_at_start_and_borne_later
 ) -> None:
     async with client_of(own_etcd, EtcdUser.with_password(USER, PASSWORD)) as client:
         with pytest.raises(ConfigError, match="auth enable"):
-            await check_access(client, PREFIX)
+            await check_access(client, NEEDED)
         await client.put(KEY, b"one")
         assert [getattr(record, "action", "") for record in caplog.records].count("etcd.auth_off") == 1
         async with Admin(own_etcd.endpoint) as admin:  # switched on later: the client authenticates then
@@ -120,7 +122,7 @@ async def test_a_missing_permission_is_a_refusal_with_the_command_that_grants_it
         await client.txn(Txn([absent(KEY)], [Put(KEY, b""), Put("/other/a", b"")]))
     assert await client.get(KEY) is None
     with pytest.raises(ConfigError, match="readwrite --prefix=true /other/") as refused:
-        await check_access(client, "/other")
+        await check_access(client, [Permission(prefix="/other/", may=May.READ_AND_WRITE)])
     assert refused.value.problems[0].field == "etcdUser"
 
 
@@ -130,7 +132,7 @@ async def test_reading_alone_and_writing_alone_are_not_enough(own_etcd: EtcdServ
         await admin.enable(PREFIX + "/", may=may)
         async with client_of(own_etcd, secret.user()) as client:
             with pytest.raises(ConfigError, match="readwrite --prefix=true /etcron/"):
-                await check_access(client, PREFIX)
+                await check_access(client, NEEDED)
 
 
 async def test_no_page_goes_beyond_what_a_role_may_read(client: EtcdClient, monkeypatch: pytest.MonkeyPatch) -> None:

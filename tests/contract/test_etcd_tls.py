@@ -14,6 +14,7 @@ import pytest
 from common.clock import SystemClock
 from common.errors import ConfigError, UnavailableError
 from common.etcd import Change, EtcdClient, Mirror, Session, check_access
+from common.protocol.permissions import of_worker
 from common.tls import TlsFiles
 from tests.support.background import running
 from tests.support.certificates import Authority, Pair
@@ -61,7 +62,7 @@ async def tls_client(secured: Secured) -> AsyncIterator[EtcdClient]:
 
 
 async def test_calls_leases_and_watches_work_with_tls(secured: Secured, tls_client: EtcdClient, prefix: str) -> None:
-    await check_access(tls_client, prefix.rstrip("/"))
+    await check_access(tls_client, of_worker(prefix))
     told: list[Change] = []
     mirror = Mirror(tls_client, prefix, told.extend, clock=SystemClock())
     async with running(mirror.run()):
@@ -115,7 +116,7 @@ async def test_what_is_wrong_is_said_with_the_key_to_mend(
         with pytest.raises(UnavailableError, match=words):
             await client.put("a", b"")
         with pytest.raises(ConfigError, match=words) as refused:
-            await check_access(client, "/etcron")
+            await check_access(client, of_worker("/etcron"))
     assert [problem.field for problem in refused.value.problems] == [field]
 
 
@@ -125,7 +126,7 @@ async def test_tls_to_an_etcd_without_is_said(secured: Secured, shared_etcd: Etc
         with pytest.raises(UnavailableError, match="does not speak TLS; write http://"):
             await client.get("a")
         with pytest.raises(ConfigError, match="etcdEndpoints"):
-            await check_access(client, "/etcron")
+            await check_access(client, of_worker("/etcron"))
 
 
 async def test_a_certificate_of_etcd_that_has_expired_is_said_and_waited_for(etcd_binary: Path, tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ async def test_a_certificate_of_etcd_that_has_expired_is_said_and_waited_for(etc
             [f"https://{server.endpoint}"], timeout=2, tls=authority.files(), clock=SystemClock()
         ) as client:
             await wait_until(lambda: _says(client, "has expired"), description="etcd shows its old certificate")
-            await check_access(client, "/etcron")  # not this configuration's fault
+            await check_access(client, of_worker("/etcron"))  # not this configuration's fault
             shutil.copy(good.cert, tmp_path / "etcd.pem")
             shutil.copy(good.key, tmp_path / "etcd.key")
             await server.wait_ready()  # etcd reads them anew for each connection

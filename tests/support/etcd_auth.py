@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import grpc  # type: ignore[import-untyped,unused-ignore]
@@ -9,6 +10,7 @@ import grpc.aio  # type: ignore[import-untyped,unused-ignore]
 from aetcd import rpc
 
 from common.etcd import _rpc
+from common.protocol.permissions import May, Permission
 
 ROOT_PASSWORD = "root-geheim"
 PASSWORD = "worker-geheim"
@@ -40,6 +42,23 @@ class Admin:
         await self._auth.UserGrantRole(messages.AuthUserGrantRoleRequest(user=USER, role=USER))
         permission = {"permType": may, "key": prefix.encode(), "range_end": prefix[:-1].encode() + b"0"}
         await self._auth.RoleGrantPermission(messages.AuthRoleGrantPermissionRequest(name=USER, perm=permission))
+        await self._auth.AuthEnable(messages.AuthEnableRequest())
+
+    async def enable_roles(self, **roles: Sequence[Permission]) -> None:
+        """A user and a role of each of these names, with these permissions; then authentication is on."""
+        messages = _rpc.messages
+        await self._auth.UserAdd(messages.AuthUserAddRequest(name="root", password=ROOT_PASSWORD))
+        await self._auth.RoleAdd(messages.AuthRoleAddRequest(name="root"))
+        await self._auth.UserGrantRole(messages.AuthUserGrantRoleRequest(user="root", role="root"))
+        for name, permissions in roles.items():
+            await self._auth.RoleAdd(messages.AuthRoleAddRequest(name=name))
+            await self._auth.UserAdd(messages.AuthUserAddRequest(name=name, password=PASSWORD))
+            await self._auth.UserGrantRole(messages.AuthUserGrantRoleRequest(user=name, role=name))
+            for one in permissions:
+                may = "READ" if one.may is May.READ else "READWRITE"
+                end = one.prefix[:-1].encode() + bytes([one.prefix.encode()[-1] + 1])
+                given = {"permType": may, "key": one.prefix.encode(), "range_end": end}
+                await self._auth.RoleGrantPermission(messages.AuthRoleGrantPermissionRequest(name=name, perm=given))
         await self._auth.AuthEnable(messages.AuthEnableRequest())
 
     async def change_password(self, password: str) -> None:

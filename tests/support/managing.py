@@ -15,7 +15,7 @@ from aiohttp.web import Application, Request
 
 from common.clock import Clock
 from common.configuration.config import ManagerConfig, load_manager_config
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, EtcdUser
 from common.protocol.keys import Keys, decode_mark
 from common.protocol.run import RunRecord
 from common.protocol.txn import KeyValue
@@ -136,12 +136,14 @@ async def managing(
     etcd: str | None = None,
     others: bool = False,
     watches: bool = True,
+    user: EtcdUser | None = None,
     **flags: object,
 ) -> AsyncIterator[Managed]:
     """A manager that serves and watches; with `loops` all its loops. `etcd`: another way to it than the test's own.
 
     `others`: whether there may be clocks to compare its own with; else a steward has said that there are none, and the
-    test may set the clock as it likes. `watches`: whether it takes in what changes in etcd.
+    test may set the clock as it likes. `watches`: whether it takes in what changes in etcd. `user`: of etcd, for
+    the test itself.
     """
     audit_dir = tempfile.TemporaryDirectory(prefix="etcron-audit-")
     config = load_manager_config(None, {}, {
@@ -152,7 +154,7 @@ async def managing(
     async with AsyncExitStack() as stack:
         stack.enter_context(audit_dir)
         http = await stack.enter_async_context(TestClient(_Server(app, config)))
-        client = await stack.enter_async_context(EtcdClient([place.etcd]))
+        client = await stack.enter_async_context(EtcdClient([place.etcd], user=user))
         runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
         own = ("watching", "events", "users and rights", "sessions in use") if watches else ()
         wanted = [loop() for name, loop in loops_of(app).items() if loops or name in own]

@@ -10,6 +10,7 @@ from typing import Any, cast
 from common.clock import SystemClock
 from common.etcd import Election, Mirror
 from common.etcd.access import check_access
+from common.protocol import permissions
 from common.protocol.keys import RunId, Watched
 from common.protocol.member import Member
 from common.protocol.request import Origin, Request
@@ -38,7 +39,7 @@ PLAN = NOON - 60_000
 @situation
 async def access_is_checked(stage: Stage) -> None:
     async with stage.client() as client, stage.recorded():
-        await check_access(client, stage.prefix)
+        await check_access(client, permissions.of_worker(stage.prefix))
 
 
 @situation
