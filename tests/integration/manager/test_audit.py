@@ -12,10 +12,11 @@ import pytest
 
 from common.access.rights import Role
 from common.json_text import dumps
+from common.protocol.access_keys import AccessKeys
 from common.runlog import AuditFilter
 from manager.access.audit import Audit
 from tests.support.access import Accessing
-from tests.support.disks import failing_disk, small_disk
+from tests.support.disks import failing_disk, loop_disk, small_disk
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.waiting import wait_until
@@ -214,6 +215,55 @@ async def test_verifying_names_what_somebody_has_changed_in_the_log_store(
     assert "entry 2 was changed" in (await verified(guarded, admin))["items"][0]["problem"]
 
 
+async def test_verifying_goes_on_from_call_to_call_and_finds_a_break_in_any_of_them(
+    guarded: Managed, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manager.api.audit._A_PAGE", 2)
+    monkeypatch.setattr("manager.api.audit._AT_ONCE", 2)
+    for number in range(6):
+        await save(guarded, admin, command=f"echo {number}")
+    await head_in_etcd(guarded)
+
+    async def problems() -> list[str | None]:
+        told, calls = list[str | None](), 0
+        cursor: str | None = None
+        while True:
+            query: dict[str, str] = {} if cursor is None else {"cursor": cursor}
+            response = await guarded.http.get("/api/v1/audit/verify", params=query, headers=admin)
+            page = await response.json()
+            told += [chain["problem"] for chain in page["items"]]
+            calls += 1
+            if (cursor := page["nextCursor"]) is None:
+                assert calls > 2
+                return told
+
+    assert await problems() == [None]
+    kept = guarded.runlog._audit._collection
+    [*_, last] = await guarded.runlog.audit_behind("", limit=4)
+    await kept.delete_one({"_id": last.id})
+    assert await problems() == ["entry 4 is missing"]
+
+
+async def test_chain_that_is_gone_from_the_log_store_as_a_whole_is_missed(
+    guarded: Managed, admin: dict[str, str]
+) -> None:
+    await save(guarded, admin)
+    await head_in_etcd(guarded)
+    seq = guarded.parts.audit.head.seq
+    await guarded.runlog._audit._collection.delete_many({})
+    [chain] = (await verified(guarded, admin))["items"]
+    assert (chain["entries"], chain["problem"]) == (0, f"entries 1 to {seq} are missing at the end")
+
+
+async def test_head_that_is_gone_from_etcd_is_told(guarded: Managed, admin: dict[str, str]) -> None:
+    await save(guarded, admin)
+    await head_in_etcd(guarded)
+    head = guarded.parts.audit.head
+    await guarded.etcd.delete(AccessKeys(guarded.keys.prefix).audit_head(head.chain))
+    [chain] = (await verified(guarded, admin))["items"]
+    assert "etcd has no head of it" in chain["problem"]
+
+
 async def test_chain_whose_files_were_put_back_to_an_older_state_begins_anew_and_says_so(
     place: Place, tmp_path: Path
 ) -> None:
@@ -293,6 +343,25 @@ async def test_full_disk_holds_up_nothing_is_told_and_nothing_is_lost(place: Pla
             await wait_until(lambda: audit.not_on_disk == 0, description="it is on the disk")
             found = await entries(manager, headers, object="job backup")
             assert [one["action"] for one in found] == ["job.save"] * 40 + ["job.kill"]
+            assert audit.problems() == []
+
+
+async def test_disk_that_hangs_holds_up_nothing_and_is_told(place: Place, tmp_path: Path) -> None:
+    with loop_disk(tmp_path / "disk") as disk:
+        if disk is None:
+            pytest.skip("mounting, or freezing, is not allowed")
+        async with managing(place, loops=True, auth="required", auditDir=str(disk.directory)) as manager:
+            audit = manager.parts.audit
+            headers = await Accessing(manager).user("alice", Role.ADMIN)
+            await delivered(audit)
+            with disk.hanging():
+                for number in range(5):
+                    await save(manager, headers, command=f"echo {number}")
+                assert (await manager.http.post(f"{API}/kill", json={}, headers=headers)).status == 200
+                await wait_until(lambda: "does not answer" in " ".join(audit.problems()), description="it is told")
+                assert audit.not_on_disk == 6
+            found = await entries(manager, headers, object="job backup")
+            assert [one["action"] for one in found] == ["job.save"] * 5 + ["job.kill"]
             assert audit.problems() == []
 
 
