@@ -28,11 +28,6 @@ def masked(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, _ENV: dict.fromkeys(env, MASK) if isinstance(env, Mapping) else MASK}
 
 
-def masked_field(name: str, value: Any) -> Any:
-    """One field of a job's document, masked where it has to be."""
-    return masked({name: value})[name]
-
-
 def refuse_masks(env: Mapping[str, str], before: Mapping[str, str]) -> None:
     """Return where an environment that is to be saved hides no value; InvalidInputError names each that does.
 
