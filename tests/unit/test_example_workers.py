@@ -16,12 +16,13 @@ SCRIPT = Path(__file__).parents[2] / "examples/job_api/workers.sh"
 WORKER = """
 import os, signal, sys
 done = os.open(os.environ["DONE"], os.O_RDONLY | os.O_NONBLOCK)  # a pipe whose end is the worker's
-with open(os.path.join(os.environ["SEEN"], sys.argv[sys.argv.index("--worker-name") + 1]), "w") as seen:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: print(signal.Signals(number).name, file=seen, flush=True))
-    print("up", file=seen, flush=True)
-    os.set_blocking(done, True)
-    os.read(done, 1)
+name = sys.argv[sys.argv.index("--worker-name") + 1]
+seen = os.open(os.path.join(os.environ["SEEN"], name), os.O_WRONLY | os.O_CREAT)
+for number in (signal.SIGINT, signal.SIGTERM):  # without a buffer: a signal may come in the middle of a write
+    signal.signal(number, lambda number, _: os.write(seen, f"{signal.Signals(number).name}\\n".encode()))
+os.write(seen, b"up\\n")
+os.set_blocking(done, True)
+os.read(done, 1)
 """
 
 
