@@ -3,6 +3,7 @@
 __main__.py programs.py         finds the command; `up`, `worker`, `config`, `completion`, the help of all
 jobs.py job_*.py runs.py workers.py stats.py audit.py manifests/ crontab/
                                 clients of a manager, by noun; jobs from files, and from crontabs
+admin.py                        the first administrator and the last resort: writes to etcd, without a manager
 cron.py                         what an expression means, without any server
 client.py                       a manager's HTTP API, and what waits for it
 arguments.py errors.py times.py what their command lines have in common, exit statuses, instants

@@ -22,6 +22,7 @@ GROUPS: Final = {
     "run": "cli.runs",
     "stats": "cli.stats",
     "audit": "cli.audit",
+    "admin": "cli.admin",
     "cron": "cli.cron",
     "crontab": "cli.crontab.commands",
 }

@@ -7,6 +7,7 @@ etcd/ log-store/  the embedded servers' data
 etcd-of-3.5.1 ... etcd's data as that version left them, before a later one took them over
 run/              the Unix sockets of the manager and of the embedded log store, for this user alone
 worker-1/ ...     the workers' data (spool, name, lock)
+login-link        that logs another browser in, once
 etcd-password     of the embedded etcd's one user
 config/           the configuration given to each child, written anew at each start
 log/              what each child printed
@@ -40,6 +41,7 @@ class DataDir:
         self.sockets = self.path / "run"
         self.manager_socket = self.sockets / "manager.sock"
         self.log_store_socket = self.sockets / "logs.sock"
+        self.login_link = self.path / "login-link"
         self.log_store_pid = self.path / "log-store.pid"
 
     def worker(self, number: int) -> Path:
@@ -135,6 +137,11 @@ class DataDir:
 def write_privately(path: Path, config: Mapping[str, object]) -> None:
     """Write a configuration whole or not at all, readable by nobody else (it may hold a password)."""
     _replace(path, json.dumps(config, indent=2))
+
+
+def write_text_privately(path: Path, text: str) -> None:
+    """The same with a text."""
+    _replace(path, text)
 
 
 def _replace(path: Path, text: str) -> None:

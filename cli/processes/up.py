@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,11 @@ from cli.errors import CommandError, ExitStatus
 from cli.processes.children import answers, manager_spec, store_specs, worker_spec
 from cli.processes.data_dir import DataDir
 from cli.processes.embedded import fetch, place_of
+from cli.processes.login_link import GOOD_FOR_S, login_link
 from cli.processes.plan import Options, Plan, lacks_etcd, make_plan
 from cli.processes.ports import PortClaims
 from cli.processes.supervisor import Child, reaping, trim_log
+from common.access.callers import AuthMode
 from common.process.lifecycle import Stop, run_loops
 from common.tls import pinned_context
 
@@ -159,7 +162,16 @@ class _Machine:
         count = len(self._plan.workers)
         workers = "1 worker" if count == 1 else f"{count} workers"
         say(f"etcron is up: {url} (1 manager, {workers}; what they print is in {self._data.path}/log)")
+        await self._offer_link()
         await self._stop.requested.wait()
+
+    async def _offer_link(self) -> None:
+        """A login for another browser; shown to a terminal alone, for logs and journals are read by others."""
+        if not sys.stdout.isatty() or self._plan.manager.auth is not AuthMode.REQUIRED:
+            return
+        link = await login_link(self._data.path / "config" / "manager.json", self._data.login_link)
+        if link is not None:
+            say(f"for another browser (works once, within {GOOD_FOR_S // 60} minutes): {link}")
 
     async def _until(self, condition: Callable[[], Awaitable[bool]], complaint: str) -> None:
         waited = 0

@@ -8,6 +8,7 @@ sessions.py tokens.py logins.py
 backoff.py      how often somebody may try to log in
 cookies.py      the names of cookies, and how they are set
 ways.py         a token in a header, a session in a cookie
+recovery.py     the first administrator, the last resort: by whoever has a manager's configuration
 local.py        system users of this machine: through the Unix socket, or the manager's own over loopback
 tcp_owner.py    which system user made a connection over loopback, as the kernel says
 proxy.py        a user whom a trusted proxy names, and the proof that it is the proxy

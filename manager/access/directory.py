@@ -194,7 +194,7 @@ class Directory:
         """Whose session it is."""
         groups = {Subject(SubjectKind.GROUP, name) for name in session.groups}
         return Identity(
-            name=session.subject.name, subjects=self.subjects_of(session.subject) | groups, via=Via.SESSION,
+            name=_called(session.subject), subjects=self.subjects_of(session.subject) | groups, via=Via.SESSION,
             credential=session.id,
         )  # fmt: skip
 
@@ -422,3 +422,8 @@ def _document(value: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("no object")
     return document
+
+
+def _called(subject: Subject) -> str:
+    """As records name who logged in: a user by their name, a system user as ``uid 1000``."""
+    return subject.name if subject.kind is SubjectKind.USER else f"{subject.kind} {subject.name}"

@@ -9,12 +9,14 @@ from typing import Any
 
 from aiohttp import web
 
+from common.access.callers import AuthMode
 from common.access.rights import Role
 from common.configuration.config import ManagerConfig, shown
 from common.errors import EtcdError, UnavailableError
 from common.protocol.member import Beat
 from common.version import VERSION
 from manager.access.needs import needs
+from manager.access.recovery import recovery_notes
 from manager.cluster.clocks import clock_view
 from manager.parts import PARTS, Parts, answer, rights
 
@@ -44,9 +46,14 @@ async def show_system(request: web.Request) -> web.Response:
             "nowMs": parts.clock.wall_ms(),
             "unauthenticatedBeyondLoopback": is_open_to_all(parts.config),
             "eventClients": len(parts.events),
-            "notes": list(parts.notes) if is_admin else [],
+            "notes": [*_recoveries(parts), *parts.notes] if is_admin else [],
         }
     )
+
+
+def _recoveries(parts: Parts) -> list[str]:
+    sessions = (held.record for held in parts.directory.sessions.values())
+    return recovery_notes(sessions, now_ms=parts.clock.wall_ms())
 
 
 def _configuration(parts: Parts) -> list[dict[str, Any]]:
@@ -55,6 +62,8 @@ def _configuration(parts: Parts) -> list[dict[str, Any]]:
 
 def is_open_to_all(config: ManagerConfig) -> bool:
     """Whether it listens beyond this machine although there is no login."""
+    if config.auth is AuthMode.REQUIRED:
+        return False
     host = config.host.strip("[]")
     try:
         return not ipaddress.ip_address(host).is_loopback

@@ -1,0 +1,83 @@
+"""The last resort, on a manager's host, with its configuration: nobody is asked for a login, etcd is written directly.
+
+Whoever can read a manager's configuration can write to etcd, and so may do everything anyway; this gives them a way of
+doing it that is recorded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from common.access.credentials import Session, SessionWay
+from common.access.rights import Grant, Role
+from common.access.selectors import EVERYTHING
+from common.access.subjects import Subject, SubjectKind
+from common.clock import SystemClock
+from common.configuration.config import ManagerConfig
+from common.connections import open_etcd
+from common.errors import ConflictError, InvalidInputError
+from common.protocol.access_keys import AccessKeys
+from common.protocol.account_edits import Ways
+from manager.access.logins import make_link
+from manager.access.passwords import Passwords
+from manager.use_cases.access_records import AccessRecords
+from manager.use_cases.accounts import AccountService
+from manager.use_cases.bindings import BindingService
+
+RECOVERY_S: Final = 900
+"""A recovery's link is good for so long, and its session, too; whatever is shorter-lived is one."""
+_ANSWER_S: Final = 5.0
+_PATIENCE_S: Final = 20.0
+
+
+async def create_administrator(config: ManagerConfig, name: str, password: str, *, another: bool) -> None:
+    """A user who may do everything. ConflictError: there is an administrator, or the name is taken.
+
+    InvalidInputError: nobody may have this password. UnavailableError.
+    """
+    passwords = Passwords()
+    if (problem := await passwords.problem(password, field="password")) is not None:
+        raise InvalidInputError([problem])
+    async with open_etcd(config, timeout_s=_ANSWER_S) as etcd:
+        records = AccessRecords(
+            etcd, AccessKeys(config.key_prefix), clock=SystemClock(), patience_s=_PATIENCE_S,
+            ways=Ways(provider=config.oidc_issuer is not None or config.proxy_user_header is not None),
+            known=_at_once,
+        )  # fmt: skip
+        if not another and await records.remaining(await records.bindings()) is not None:
+            raise ConflictError(
+                "there is an administrator already: ask them, or give --another; etcron admin recover lets you in "
+                "for a quarter of an hour"
+            )
+        by = f"etcron admin, uid {os.getuid()}"
+        await AccountService(records).add_user(name, password=await passwords.hash(password), groups=(), by=by)
+        grant = Grant(role=Role.ADMIN, labels=EVERYTHING, run_as=None, workers=EVERYTHING)
+        await BindingService(records).add(Subject(SubjectKind.USER, name), grant, by=by)
+
+
+async def make_owner_link(config: ManagerConfig, *, reason: str, good_for_s: int, session_s: int) -> str:
+    """The secret of a link by which a browser may do everything, as the system user who runs this. UnavailableError."""
+    async with open_etcd(config, timeout_s=_ANSWER_S) as etcd:
+        return await make_link(
+            etcd, AccessKeys(config.key_prefix), subject=Subject(SubjectKind.UID, str(os.getuid())), role=Role.ADMIN,
+            reason=reason, now_ms=SystemClock().wall_ms(), good_for_s=good_for_s, session_s=session_s,
+        )  # fmt: skip
+
+
+async def _at_once(_: int) -> None:
+    """No manager has to be told: the next login asks etcd."""
+
+
+def recovery_notes(sessions: Iterable[Session], *, now_ms: int) -> list[str]:
+    """What everybody who administers should know while somebody is in by the last resort."""
+    return [
+        f"RECOVERY: {session.subject} is in by etcron admin recover, from {session.address}, and may do everything "
+        f"for {max(1, (session.expires_ms - now_ms) // 60_000)} min more"
+        for session in sessions
+        if session.way is SessionWay.LINK
+        and session.role is not None
+        and session.expires_ms - session.created_ms <= RECOVERY_S * 1000
+        and session.expires_ms > now_ms
+    ]

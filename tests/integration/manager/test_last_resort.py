@@ -1,0 +1,104 @@
+"""The first administrator and the last resort: `etcron admin`, with a manager's configuration and its etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from asyncio.subprocess import PIPE
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.errors import ExitStatus
+from tests.support.access import Accessing
+from tests.support.managing import Managed, Place, managing
+
+GOOD = "three words in a row\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+async def etcron(*arguments: str, stdin: str = "") -> Ended:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "cli", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/",
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[3])},
+    )  # fmt: skip
+    out, err = await process.communicate(stdin.encode())
+    return Ended(process.returncode or 0, out.decode(), err.decode())
+
+
+@pytest.fixture
+def config(place: Place, tmp_path: Path) -> Path:
+    path = tmp_path / "manager.json"
+    keys = {"etcdEndpoints": [place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix}
+    path.write_text(json.dumps({**keys, "mongodbDatabase": place.database}))
+    return path
+
+
+async def log_in(manager: Managed, path: str, **body: str) -> tuple[int, dict[str, Any]]:
+    async with manager.http.post(path, json=body) as answer:
+        manager.http.session.cookie_jar.clear()
+        return answer.status, await answer.json()
+
+
+async def test_first_administrator_logs_in_and_may_do_everything(place: Place, config: Path) -> None:
+    made = await etcron("admin", "create", "alice", "--config", str(config), stdin=GOOD)
+    assert (made.status, made.err) == (0, "")
+    async with managing(place, auth="required") as manager:
+        status, opened = await log_in(manager, "/api/v1/login", name="alice", password=GOOD.strip())
+        assert status == 200, opened
+        assert opened["caller"]["name"] == "alice"
+        assert "admin" in json.dumps(opened["caller"]["bindings"])
+
+
+async def test_second_administrator_is_made_only_where_that_is_asked_for(config: Path) -> None:
+    async def create(name: str, *more: str) -> int:
+        return (await etcron("admin", "create", name, "--config", str(config), *more, stdin=GOOD)).status
+
+    assert await create("alice") == 0
+    assert await create("bob") == ExitStatus.CONFLICT
+    assert await create("bob", "--another") == 0
+    assert await create("bob", "--another") == ExitStatus.CONFLICT, "there is such a user"
+
+
+@pytest.mark.parametrize("password", ["short\n", "\n", "password1\n"])
+async def test_password_that_is_tried_first_is_refused_and_not_repeated(config: Path, password: str) -> None:
+    made = await etcron("admin", "create", "alice", "--config", str(config), stdin=password)
+    assert made.status == ExitStatus.REFUSED
+    assert not password.strip() or password.strip() not in made.err + made.out
+
+
+async def test_recovery_lets_a_browser_in_once_and_tells_every_administrator(place: Place, config: Path) -> None:
+    made = await etcron("admin", "recover", "--config", str(config))
+    assert made.status == 0, made.err
+    found = re.search(r"http://127\.0\.0\.1:8070/login#link=([0-9a-f]{64})$", made.out, re.MULTILINE)
+    assert found is not None, made.out
+    async with managing(place, auth="required", trustOwner=True) as manager:
+        assert not any("RECOVERY" in note for note in (await manager.get("/api/v1/system"))["notes"])
+        status, opened = await log_in(manager, "/api/v1/login/link", secret=found[1])
+        assert status == 200, opened
+        assert opened["caller"]["name"] == f"uid {os.getuid()}"
+        await Accessing(manager).known(await manager.etcd.put(f"{place.prefix}-auth/test/now", b""))
+        assert any("RECOVERY" in note for note in (await manager.get("/api/v1/system"))["notes"])
+        status, _ = await log_in(manager, "/api/v1/login/link", secret=found[1])
+        assert status == 401, "it works once"
+
+
+async def test_without_etcd_nothing_is_done(config: Path) -> None:
+    made = await etcron(
+        "admin", "create", "alice", "--config", str(config), "--etcd-endpoints", "127.0.0.1:1", stdin=GOOD
+    )
+    assert made.status == ExitStatus.UNAVAILABLE
+    assert "Traceback" not in made.err
