@@ -48,8 +48,9 @@ class Cookies:
             self._set(request, response, self.device(request), device, _DEVICE_S)
 
     def forget(self, response: web.StreamResponse, name: str) -> None:
-        """The browser deletes it."""
-        response.del_cookie(name, path="/", secure=name.startswith("__Host-"), httponly=True, samesite="Strict")
+        """The browser deletes it; also of an answer whose head is nearly sent."""
+        secure = "; Secure" if name.startswith("__Host-") else ""
+        response.headers.add("Set-Cookie", f'{name}=""; Max-Age=0; Path=/; HttpOnly; SameSite=Strict{secure}')
 
     def _set(self, request: web.Request, response: web.Response, name: str, value: str, for_s: int) -> None:
         response.set_cookie(

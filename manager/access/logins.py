@@ -7,6 +7,7 @@ never adopted: each login is a new session under a new secret.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import secrets
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 LINK_S: Final = 600
 """A link is good for so long, unless said."""
 MOST_STRANGERS: Final = 20
-"""Logins of browsers that are not known, checked or waiting at a time: those that are known find room beside them."""
+"""Logins of browsers that are not known, checked or waiting at a time; beyond, 503."""
 _NONCE_BYTES: Final = 16
 
 
@@ -71,6 +72,8 @@ class Logins:
         self._clock = clock
         self._backoff = Backoff(clock=clock)
         self._strangers = 0
+        self._one_stranger = asyncio.Lock()
+        """Of the two passwords that are compared at a time, one place is left to browsers that are known."""
 
     @property
     def takes_passwords(self) -> bool:
@@ -168,7 +171,8 @@ class Logins:
             raise TooManyLoginsError
         self._strangers += 1
         try:
-            return await self._passwords.is_right(kept, password)
+            async with self._one_stranger:
+                return await self._passwords.is_right(kept, password)
         finally:
             self._strangers -= 1
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from common.access.credentials import SessionWay
+from common.access.credentials import SessionWay, digest_of
 from common.access.rights import Role
 from tests.support.access import HOUR_MS, Accessing, token_id
 from tests.support.clocks import OffClock
@@ -191,6 +191,32 @@ async def test_attack_fetch_of_another_page_with_the_cookie(guarded: Managed, ac
     ):
         response = await guarded.http.post("/job/save", data={"job": "{}"}, headers=cookie.headers | foreign)
         assert response.status == 403
+
+
+async def test_attack_link_on_another_page_that_is_followed_with_the_cookie(
+    guarded: Managed, access: Accessing
+) -> None:
+    await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    navigation = {"Cookie": cookie.headers["Cookie"], "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"}
+    for path in ("/api/v1/logout", "/job/save", "/api/v1/jobs/j/kill"):
+        assert await status(guarded, navigation, path=path) == 405
+    assert await status(guarded, navigation) == 401  # a navigation has no second secret
+    assert await status(guarded, cookie.headers) == 200
+
+
+async def test_cookie_of_a_session_that_is_over_is_forgotten_by_the_browser(
+    guarded: Managed, access: Accessing
+) -> None:
+    await access.user("alice", Role.VIEWER)
+    cookie = await access.session("user:alice")
+    async with guarded.http.get(JOBS, headers={"Cookie": cookie.headers["Cookie"]}) as response:
+        assert response.status == 401
+        assert not response.cookies  # the second secret was missing: the session goes on
+    await access.delete(access.keys.session(digest_of(cookie.secret)))
+    async with guarded.http.get(JOBS, headers=cookie.headers) as response:
+        assert response.status == 401
+        assert response.cookies[cookie.name]["max-age"] == "0"
 
 
 async def test_attack_open_event_stream_outlives_the_token_that_was_revoked(

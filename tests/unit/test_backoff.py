@@ -1,0 +1,79 @@
+"""How often somebody may try to log in; memory is bounded, and nobody is locked out for good."""
+
+from __future__ import annotations
+
+import pytest
+
+from manager.access.backoff import Backoff, Tries
+from manager.http.errors import RequestError
+from tests.support.fake_clock import FakeClock
+
+
+def fail(backoff: Backoff, times: int, *, account: str | None = "alice", address: str = "10.0.0.{}") -> None:
+    for number in range(times):
+        backoff.begin(account=account, address=address.format(number))
+
+
+def refused(backoff: Backoff, *, address: str = "10.1.1.1", account: str = "alice", device: str | None = None) -> int:
+    """After how many seconds it may be tried again; 0: now."""
+    try:
+        backoff.begin(account=account, address=address, device=device)
+    except RequestError as error:
+        return (error.retry_s or 0) if error.status == 429 else -1
+    return 0
+
+
+def test_account_has_ten_tries_and_then_one_each_half_minute() -> None:
+    clock = FakeClock()
+    backoff = Backoff(clock=clock)
+    fail(backoff, 10)
+    assert refused(backoff) == 30
+    clock.advance(30_000)
+    assert refused(backoff) == 0
+    assert refused(backoff) == 30
+    assert refused(backoff, account="bob") == 0
+
+
+def test_all_tries_are_there_again_after_a_while() -> None:
+    clock = FakeClock()
+    backoff = Backoff(clock=clock)
+    fail(backoff, 10)
+    clock.advance(300_000)
+    fail(backoff, 10)
+    assert refused(backoff) == 30
+
+
+def test_tries_that_succeed_are_not_counted() -> None:
+    backoff = Backoff(clock=FakeClock())
+    for _ in range(100):
+        backoff.begin(account="alice", address="10.0.0.1").succeeded()
+    assert refused(backoff) == 0
+
+
+def test_device_that_is_known_is_not_locked_out_by_others_but_has_an_end_of_its_own() -> None:
+    backoff = Backoff(clock=FakeClock())
+    fail(backoff, 10)
+    assert [refused(backoff, device="d") for _ in range(11)] == [0] * 10 + [30]
+
+
+def test_addresses_of_one_ipv6_network_count_together() -> None:
+    backoff = Backoff(clock=FakeClock())
+    for number in range(30):
+        backoff.begin(account=f"user{number}", address=f"2001:db8:0:1::{number:x}")
+    assert refused(backoff, address="2001:db8:0:1:ffff::1", account="another") == 2
+    assert refused(backoff, address="2001:db8:0:2::1", account="another") == 0
+
+
+def test_attack_names_without_end_fill_the_memory() -> None:
+    tries = Tries(at_once=1, each_s=30, clock=FakeClock(), room=100)
+    for number in range(1_000):
+        tries.take(f"name{number}")
+    assert len(tries) == 100
+    assert tries.wait_s("name999") == 30
+
+
+def test_refusal_says_when_to_try_again() -> None:
+    backoff = Backoff(clock=FakeClock())
+    fail(backoff, 10)
+    with pytest.raises(RequestError, match="too many failed logins"):
+        backoff.begin(account="alice", address="10.1.1.1")
