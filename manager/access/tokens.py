@@ -105,15 +105,13 @@ class Tokens:
     async def sweep(self) -> None:
         """What expired a week ago goes."""
         before_ms = self._clock.wall_ms() - _SHOWN_MS
-        for token_id, held in list(self._directory.tokens.items()):
-            if held.record.expires_ms >= before_ms:
-                continue
-            try:
-                await self._etcd.txn(logins.sweep_token(self._keys.token(token_id), held.changed_at))
-            except (EtcdError, UnavailableError) as error:
-                extra = {"action": "tokens.not_swept", "error": str(error)}
-                _log.debug("expired tokens are swept later: %s", error, extra=extra)
-                return
+        try:
+            for token_id, held in list(self._directory.tokens.items()):
+                if held.record.expires_ms < before_ms:
+                    await self._etcd.txn(logins.sweep_token(self._keys.token(token_id), held.changed_at))
+        except (EtcdError, UnavailableError) as error:
+            extra = {"action": "tokens.not_swept", "error": str(error)}
+            _log.debug("expired tokens are swept later: %s", error, extra=extra)
 
     def _owner(self, owner: Subject, now_ms: int, by: str) -> tuple[str, int, Put | None]:
         """A user whom only a login provider knew gets a record: so they can be disabled here, with their tokens."""
