@@ -4,6 +4,9 @@ __main__.py programs.py         finds the command; `up`, `worker`, `config`, `co
 jobs.py job_*.py runs.py workers.py stats.py audit.py manifests/ crontab/
                                 clients of a manager, by noun; jobs from files, and from crontabs
 admin.py                        the first administrator and the last resort: writes to etcd, without a manager
+login.py profiles.py            `login`, `logout`, `whoami`; what is kept of a login, and which server it is for
+users.py services.py tokens.py sessions.py bindings.py access.py secret_text.py
+                                who may do what: clients of a manager, by noun; secrets that are typed
 cron.py                         what an expression means, without any server
 client.py                       a manager's HTTP API, and what waits for it
 arguments.py errors.py times.py what their command lines have in common, exit statuses, instants

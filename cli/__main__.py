@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
-from cli.arguments import GROUPS, WORKER_COMMANDS
+from cli.arguments import GROUPS, LOGIN_COMMANDS, WORKER_COMMANDS
 from cli.errors import CommandError, ExitStatus
 from cli.printing import complain
 
@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     if verb in GROUPS:
         return _guarded(lambda: _group(GROUPS[verb], rest))
+    if verb in LOGIN_COMMANDS:
+        return _guarded(lambda: _group("cli.login", arguments))
     if verb == "worker" and rest and rest[0] in WORKER_COMMANDS:
         return _guarded(lambda: _group("cli.workers", rest))
     if verb == "manager":

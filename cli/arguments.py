@@ -15,7 +15,8 @@ Run = Callable[[argparse.Namespace], int]
 """What a command does with its parsed arguments; its exit status."""
 
 EXIT_STATUSES: Final = (
-    "exit status: 0 ok, 1 the command's own no, 2 usage, 3 not found, 4 conflict, 5 refused, 6 unavailable"
+    "exit status: 0 ok, 1 the command's own no, 2 usage, 3 not found, 4 conflict, 5 refused, 6 unavailable, "
+    "7 not allowed"
 )
 GROUPS: Final = {
     "job": "cli.jobs",
@@ -25,8 +26,16 @@ GROUPS: Final = {
     "admin": "cli.admin",
     "cron": "cli.cron",
     "crontab": "cli.crontab.commands",
+    "user": "cli.users",
+    "service": "cli.services",
+    "token": "cli.tokens",
+    "session": "cli.sessions",
+    "binding": "cli.bindings",
+    "access": "cli.access",
 }
 """The module of each noun, loaded when it is asked for; `worker` is a program, too, so it is not among them."""
+LOGIN_COMMANDS: Final = ("login", "logout", "whoami")
+"""They stand for themselves, without a noun; their module is `cli.login`."""
 WORKER_COMMANDS: Final = ("list", "drain", "undrain", "forget")
 """After `etcron worker` these ask a manager; anything else starts a worker."""
 
@@ -110,6 +119,9 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--ca", metavar="FILE", help="who signs the manager's certificate (ETCRON_CA, else the system's)"
+    )
+    parser.add_argument(
+        "--profile", metavar="NAME", help="the login that is used, and its server (ETCRON_PROFILE, else default)"
     )
 
 

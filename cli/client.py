@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 import ssl
 import time
@@ -21,11 +20,19 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from cli.errors import CommandError, ExitStatus
 from cli.printing import complain, tell
+from cli.profiles import (
+    DEFAULT_SERVER,
+    SERVER_VARIABLE,
+    TOKEN_VARIABLE,
+    Credential,
+    Profile,
+    place_of,
+    refuse_open_way,
+    target,
+    token_given,
+)
 from cli.progress import Progress, megabytes, tracked
 
-DEFAULT_SERVER: Final = "http://127.0.0.1:8070"
-SERVER_VARIABLE: Final = "ETCRON_SERVER"
-CA_VARIABLE: Final = "ETCRON_CA"
 PAGE: Final = 500
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 60.0
@@ -33,7 +40,10 @@ _IDLE_S: Final = 2.0
 """A connection that lay idle for longer may be closed by the other side at any moment: a new one is taken."""
 _MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _PIECE_BYTES: Final = 256 * 1024
-_STATUSES: Final = {404: ExitStatus.NOT_FOUND, 409: ExitStatus.CONFLICT, 412: ExitStatus.CONFLICT}
+_STATUSES: Final = {
+    401: ExitStatus.NOT_ALLOWED, 403: ExitStatus.NOT_ALLOWED, 404: ExitStatus.NOT_FOUND, 409: ExitStatus.CONFLICT,
+    412: ExitStatus.CONFLICT,
+}  # fmt: skip
 _NO_SUCH_CALL: Final = ("no-such-path", "method-not-allowed")
 
 Document = dict[str, Any]
@@ -64,19 +74,35 @@ class Answer:
 class Client:
     """One conversation with a manager. Raises CommandError for whatever is no success."""
 
-    def __init__(self, servers: Sequence[str], *, ca: str | None = None) -> None:
+    def __init__(self, servers: Sequence[str], *, ca: str | None = None, credential: Credential | None = None) -> None:
+        self.servers = tuple(servers)
         self._servers = [_server(text) for text in servers]
-        self._ca = ca
+        self.ca = ca
+        self._credential = credential
+        self.cookies: dict[str, str] = {}
+        """That answers have set, by name."""
         self._connection: http.client.HTTPConnection | None = None
         self._base = self._servers[0]
         self._used_at = 0.0
 
     @classmethod
     def of(cls, arguments: Namespace) -> Self:
-        """The client that `--server` and `--ca`, or their variables, name."""
-        texts = arguments.server or os.environ.get(SERVER_VARIABLE) or DEFAULT_SERVER
-        servers = [text.strip() for text in texts.split(",") if text.strip()]
-        return cls(servers or [DEFAULT_SERVER], ca=arguments.ca or os.environ.get(CA_VARIABLE) or None)
+        """The client that `--server`, `--ca` and `--profile`, their variables, or what is kept of a login, name."""
+        chosen = target(arguments)
+        if (token := token_given()) is not None:
+            given = Credential(token=token, origin=f"the token in {TOKEN_VARIABLE}", servers=None)
+            return cls(chosen.servers, ca=chosen.ca, credential=given)
+        return cls(chosen.servers, ca=chosen.ca, credential=_kept(chosen.profile))
+
+    @classmethod
+    def by_profile(cls, profile: Profile) -> Self:
+        """As whoever has logged in there, whatever the environment says."""
+        return cls(profile.servers, ca=profile.ca, credential=_kept(profile))
+
+    def refuse_open_way(self, what: str) -> None:
+        """CommandError where this could be read on its way to any of the servers."""
+        for base in self._servers:
+            refuse_open_way(base, _shown(base), what)
 
     def __enter__(self) -> Self:
         return self
@@ -164,6 +190,8 @@ class Client:
         if self._connection is not None and time.monotonic() - self._used_at > _IDLE_S:
             self.close()
         connection = self._connection = self._connection or self._connect()
+        if self._credential is not None:
+            given |= self._credential.headers_for(self._base, _shown(self._base))
         try:
             connection.request(method, self._base.path.rstrip("/") + target, body=data, headers=given)
             response = connection.getresponse()
@@ -175,6 +203,9 @@ class Client:
                 message += "; it may or may not have been carried out: look before you repeat it"
             raise CommandError(message, ExitStatus.UNAVAILABLE) from error
         self._used_at = time.monotonic()
+        for text in response.headers.get_all("Set-Cookie", ()):
+            name, _, value = text.partition(";")[0].partition("=")
+            self.cookies[name.strip()] = value.strip()
         if response.will_close:
             self.close()
         return response.status, body
@@ -205,15 +236,18 @@ class Client:
         if base.scheme == "http":
             return http.client.HTTPConnection(host, base.port or 80, timeout=_CONNECT_S)
         try:
-            context = ssl.create_default_context(cafile=self._ca)
+            context = ssl.create_default_context(cafile=self.ca)
         except OSError as error:
-            message = f"--ca: {self._ca} cannot be used ({_words(error)}); name a PEM file with certificates"
+            message = f"--ca: {self.ca} cannot be used ({_words(error)}); name a PEM file with certificates"
             raise CommandError(message, ExitStatus.USAGE) from error
         return http.client.HTTPSConnection(host, base.port or 443, timeout=_CONNECT_S, context=context)
 
     def _refusal(self, method: str, path: str, status: int, body: bytes) -> ProblemError:
         """The error in this answer; where the server's address has a path, that it is this which nobody serves."""
         error = _refusal(method, path, status, body)
+        if status == 401 and self._credential is not None and self._credential.headers_for(self._base, ""):
+            message = f"{self._credential.origin} lets nobody in (any more): `etcron login` gets another one"
+            return ProblemError(message, error.status, error.document)
         prefix = self._base.path.rstrip("/")
         if error.document.get("code") not in _NO_SUCH_CALL or not prefix:
             return error
@@ -223,6 +257,14 @@ class Client:
             f"(or have the proxy that serves it under {prefix} take that off)"
         )
         return ProblemError(message, ExitStatus.USAGE, error.document)
+
+
+def _kept(profile: Profile | None) -> Credential | None:
+    """The token of a profile, for its servers alone."""
+    if profile is None or profile.token is None:
+        return None
+    places = frozenset(place_of(_server(text)) for text in profile.servers)
+    return Credential(token=profile.token, origin=f"the token of profile {profile.name}", servers=places)
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
@@ -249,6 +291,11 @@ def run_path(run: str, *more: str) -> str:
 def worker_path(name: str, *more: str) -> str:
     """The path of something of a worker."""
     return _path("workers", name, *more)
+
+
+def access_path(kind: str, name: str) -> str:
+    """The path of a user, a service account, a binding, a token or a session."""
+    return _path(kind, name)
 
 
 def fits_a_path(name: str) -> bool:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from cli.arguments import GROUPS, WORKER_COMMANDS, Parser
+from cli.arguments import GROUPS, LOGIN_COMMANDS, WORKER_COMMANDS, Parser
 from cli.errors import CommandError, ExitStatus
 from cli.printing import print_output
 
@@ -70,9 +70,11 @@ _FILES: Final = ":files"
 """Tells the script to complete files."""
 _NAMED: Final = {
     ("job", "name"): "jobs", ("job", "names"): "jobs", ("stats", "job"): "jobs", ("run", "job"): "jobs",
-    ("worker", "names"): "workers", ("run", "worker"): "workers",
+    ("worker", "names"): "workers", ("run", "worker"): "workers", ("access", "job"): "jobs",
+    ("user", "name"): "users", ("user", "names"): "users", ("service", "names"): "services",
+    ("token", "ids"): "tokens", ("session", "ids"): "sessions", ("binding", "ids"): "bindings",
 }  # fmt: skip
-"""The arguments, by noun, that name what a manager knows."""
+"""The arguments, by noun, that name what a manager knows: by its name, or else by its id."""
 _DEADLINE_S: Final = 0.8
 """For the manager's answer: TAB takes a second at most."""
 _AT_MOST: Final = 200
@@ -118,6 +120,8 @@ def candidates(words: Sequence[str]) -> list[tuple[str, str]]:
             lines = [(_group("cli.workers"), words[1:]), (programs.program_parser("worker"), words[1:])]
         case ["worker" | "manager" as program, _, *_]:
             lines = [(programs.program_parser(program), words[1:])]
+        case [command, _, *_] if command in LOGIN_COMMANDS:
+            lines = [(_group("cli.login"), words)]
         case [group, _, *_] if group in GROUPS:
             lines = [(_group(GROUPS[group]), words[1:])]
         case _:
@@ -201,12 +205,13 @@ def _names(kind: str, start: str, given: Mapping[str, str]) -> list[str]:
     from cli.client import Client
 
     found: list[str] = []
-    query = {"q": start or None, "limit": _AT_MOST} if kind == "jobs" else {}
+    query: dict[str, str | int | None] = {"q": start or None, "limit": _AT_MOST} if kind == "jobs" else {}
+    by = "id" if kind in ("tokens", "sessions", "bindings") else "name"
 
     def ask() -> None:
-        where = argparse.Namespace(server=given.get("server"), ca=given.get("ca"))
+        where = argparse.Namespace(server=given.get("server"), ca=given.get("ca"), profile=given.get("profile"))
         with contextlib.suppress(CommandError), Client.of(where) as client:
-            found.extend(str(row.get("name")) for row in client.get(f"/api/v1/{kind}", query)["items"])
+            found.extend(str(row.get(by)) for row in client.get(f"/api/v1/{kind}", query)["items"])
 
     # A thread, as the resolver of host names heeds no deadline.
     asking = threading.Thread(target=ask, daemon=True)

@@ -17,6 +17,7 @@ class ExitStatus(IntEnum):
     CONFLICT = 4
     REFUSED = 5
     UNAVAILABLE = 6
+    NOT_ALLOWED = 7
 
 
 class CommandError(EtcronError):

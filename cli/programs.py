@@ -28,6 +28,15 @@ _ELSEWHERE: Final = (
     ("audit", "who did what, and whether what is kept of it holds together (etcron audit --help)"),
     ("cron", "explain a cron expression, and list its fires; offline (etcron cron --help)"),
     ("crontab", "import a crontab (etcron crontab --help)"),
+    ("login", "log in at a manager; what lets you in is kept (etcron login --help)"),
+    ("logout", "log out (etcron logout --help)"),
+    ("whoami", "who you are to a manager, and what you may do (etcron whoami --help)"),
+    ("user", "add, list, show, change, remove users (etcron user --help)"),
+    ("service", "add, list, remove service accounts (etcron service --help)"),
+    ("token", "make, list, revoke tokens (etcron token --help)"),
+    ("session", "list and end sessions (etcron session --help)"),
+    ("binding", "who has which role on what: add, list, remove (etcron binding --help)"),
+    ("access", "what may somebody do, and who may touch a job? (etcron access --help)"),
 )
 """What is loaded by itself; here it is only listed."""
 _EXAMPLES: Final = """\

@@ -67,7 +67,20 @@ def _error(*answers: bytes, method: str = "GET") -> CommandError:
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [(400, 5), (403, 5), (404, 3), (409, 4), (412, 4), (413, 5), (415, 5), (500, 6), (502, 6), (503, 6), (504, 6)],
+    [
+        (400, 5),
+        (401, 7),
+        (403, 7),
+        (404, 3),
+        (409, 4),
+        (412, 4),
+        (413, 5),
+        (415, 5),
+        (500, 6),
+        (502, 6),
+        (503, 6),
+        (504, 6),
+    ],
 )
 def test_exit_status_of_an_answer(status: int, expected: int) -> None:
     error = _error(_http(status, b'{"detail": "because"}'))

@@ -20,7 +20,8 @@ from cli.__main__ import main
 from cli.completion import SCRIPTS, candidates
 
 _NOUNS = [
-    "up", "manager", "worker", "job", "run", "stats", "audit", "cron", "crontab", "config", "completion", "version",
+    "up", "manager", "worker", "job", "run", "stats", "audit", "cron", "crontab", "login", "logout",
+    "whoami", "user", "service", "token", "session", "binding", "access", "config", "completion", "version",
 ]  # fmt: skip
 
 
@@ -55,6 +56,9 @@ def _of(*words: str) -> list[str]:
         (("completion", "z"), ["zsh"]),
         (("cron", "next", "@daily", "--jo"), ["--job"]),
         (("stats", "--da"), ["--days"]),
+        (("login", "--pas"), ["--password-stdin"]),
+        (("user", "r"), ["remove"]),
+        (("binding", "add", "user:alice", "ed"), ["editor"]),
         (("nonsense", "--v"), ["--version"]),
         (("job", "nonsense", "--"), ["--help"]),
     ],

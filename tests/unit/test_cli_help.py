@@ -12,14 +12,30 @@ from pathlib import Path
 
 import pytest
 
-from cli import audit, cron, jobs, programs, runs, workers
-from cli.arguments import WORKER_COMMANDS
+from cli import (
+    access,
+    audit,
+    bindings,
+    cron,
+    jobs,
+    login,
+    programs,
+    runs,
+    services,
+    sessions,
+    tokens,
+    users,
+    workers,
+)
+from cli.arguments import LOGIN_COMMANDS, WORKER_COMMANDS
 from cli.crontab import commands as crontab_commands
 
 _DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 _GROUPS = {
-    "job": jobs.parser, "run": runs.parser, "worker": workers.parser, "audit": audit.parser,
-    "cron": cron.parser, "crontab": crontab_commands.parser,
+    "job": jobs.parser, "run": runs.parser, "worker": workers.parser,
+    "cron": cron.parser, "crontab": crontab_commands.parser, "user": users.parser, "service": services.parser,
+    "token": tokens.parser, "session": sessions.parser, "binding": bindings.parser, "access": access.parser,
+    "audit": audit.parser,
 }  # fmt: skip
 _WANTED = {
     "job": "save list show delete pause resume unblock run kill log next fires apply versions restore",
@@ -28,6 +44,12 @@ _WANTED = {
     "audit": "list verify",
     "cron": "explain next",
     "crontab": "import",
+    "user": "list add show set password remove",
+    "service": "list add remove",
+    "token": "list add revoke",
+    "session": "list revoke",
+    "binding": "list add remove",
+    "access": "explain",
 }
 
 
@@ -63,7 +85,7 @@ def test_a_command_has_an_example_that_is_accepted(group: str, name: str) -> Non
     assert examples
     for example in examples:
         # The parser alone: nothing is done.
-        _GROUPS[group]().parse_args(shlex.split(example.partition(" > ")[0])[2:])
+        _GROUPS[group]().parse_args(shlex.split(re.split(r" [<>] ", example)[0])[2:])
 
 
 @pytest.mark.parametrize(("group", "name"), ALL)
@@ -79,13 +101,25 @@ def test_every_option_of_a_command_is_documented(group: str, name: str) -> None:
 
 
 def test_the_examples_of_the_documentation_are_accepted() -> None:
-    examples = re.findall(
-        r"^ {4}(?:.*\| )?(etcron (?:job|run|worker|audit|cron|crontab) .*)$", _DOCS.read_text(), re.MULTILINE
-    )
+    examples = re.findall(rf"^ {{4}}(?:.*\| )?(etcron (?:{'|'.join(_GROUPS)}) .*)$", _DOCS.read_text(), re.MULTILINE)
     assert len(examples) > 30
     for example in examples:
-        words = shlex.split(re.split(r" [|>] | {2,}#", example)[0])
+        words = shlex.split(re.split(r" [|<>] | {2,}#", example)[0])
         _GROUPS[words[1]]().parse_args(words[2:])
+
+
+@pytest.mark.parametrize("name", LOGIN_COMMANDS)
+def test_the_commands_without_a_noun_have_examples_that_are_accepted_and_are_documented(name: str) -> None:
+    documented = _DOCS.read_text()
+    (verbs,) = (action for action in login.parser()._actions if isinstance(action, argparse._SubParsersAction))
+    parser = verbs.choices[name]
+    examples = re.findall(rf"etcron {name}\b[^|\n]*", parser.format_help().partition("example")[2])
+    assert examples
+    for example in examples:
+        login.parser().parse_args(shlex.split(re.split(r" [<>] ", example)[0])[1:])
+    assert f"### etcron {name}" in documented
+    options = [option for action in parser._actions for option in action.option_strings[-1:]]
+    assert [option for option in options if option not in documented] == []
 
 
 def test_options_are_not_abbreviated() -> None:

@@ -1,0 +1,58 @@
+"""`etcron access explain`: what may somebody do, and who may touch a job?"""
+
+from __future__ import annotations
+
+import argparse
+
+from cli.arguments import Parser, add_command, add_group, add_output, add_server
+from cli.bindings import print_bindings
+from cli.client import Client, Document
+from cli.errors import ExitStatus
+from cli.printing import print_json, print_pairs, print_table, tell, warn
+
+
+def parser() -> Parser:
+    """The command line of the group."""
+    group, verbs = add_group("etcron access", "Who may do what.")
+    explain = add_command(
+        verbs, "explain", _explain, does="what may this person do, or who may touch this job",
+        examples=("etcron access explain --subject user:alice", "etcron access explain --job backup"),
+    )  # fmt: skip
+    about = explain.add_mutually_exclusive_group(required=True)
+    about.add_argument("--subject", metavar="WHO", help="user:NAME, group:NAME, service:NAME, uid:NUMBER or gid:NUMBER")
+    about.add_argument("--job", metavar="JOB", help="by its labels as they are now")
+    add_output(explain)
+    add_server(explain)
+    return group
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    query = {"subject": arguments.subject, "job": arguments.job}
+    with Client.of(arguments) as client:
+        said = client.get("/api/v1/access/explain", query)
+    warn(said.get("warnings") or ())
+    if arguments.output == "json":
+        print_json(said)
+    elif arguments.job is not None:
+        heads = ("WHO", "USERS", "ROLE", "SEE", "RUN", "CHANGE", "WHY NOT", "BINDING")
+        print_table(heads, map(_who, said["who"]), none="only nobody: no binding reaches it", spare=("USERS", "ROLE"))
+    else:
+        print_pairs(
+            [
+                ("who", str(said["subject"])), ("counts as", ", ".join(said["subjects"])),
+                ("roles", ", ".join(said["roles"]) or "-"), ("tokens", str(said["tokens"])),
+            ]
+        )  # fmt: skip
+        tell()
+        print_bindings(said["bindings"])
+    return ExitStatus.OK
+
+
+def _who(binding: Document) -> tuple[str, ...]:
+    may = binding.get("may") or {}
+    change = "yes" if may.get("saveAsItIs") else "not as it is" if may.get("change") else "no"
+    return (
+        str(binding.get("subject")), ", ".join(binding.get("users") or ()) or "-", str(binding.get("role")),
+        "yes" if may.get("see") else "no", "yes" if may.get("run") else "no", change, str(binding.get("why") or "-"),
+        str(binding["id"]),
+    )  # fmt: skip

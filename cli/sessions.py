@@ -1,0 +1,59 @@
+"""`etcron session list`, `revoke`: who is logged in, and how to end that."""
+
+from __future__ import annotations
+
+import argparse
+
+from cli.arguments import Parser, add_command, add_group, add_output, add_server
+from cli.client import Client, Document, access_path, go_through
+from cli.errors import ExitStatus
+from cli.printing import print_json, print_table, warn
+from cli.times import local
+
+SESSIONS = "/api/v1/sessions"
+
+
+def parser() -> Parser:
+    """The command line of the group."""
+    group, verbs = add_group("etcron session", "Logins of browsers. Those of this command line are tokens.")
+    listing = add_command(
+        verbs, "list", _list, does="your sessions, or those of another user",
+        examples=("etcron session list", "etcron session list --user alice"),
+    )  # fmt: skip
+    revoke = add_command(
+        verbs, "revoke", _revoke, does="end sessions", examples=("etcron session revoke 5f0c21ab34de",),
+    )  # fmt: skip
+    listing.add_argument("--user", metavar="NAME", help="another user; for administrators")
+    revoke.add_argument("ids", metavar="ID", nargs="+")
+    add_output(listing)
+    for command in (listing, revoke):
+        add_server(command)
+    return group
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        page = client.get(SESSIONS, {"user": arguments.user})
+    warn(page.get("warnings") or ())
+    if arguments.output == "json":
+        print_json(page["items"])
+        return ExitStatus.OK
+    heads = ("ID", "USER", "WAY", "ADDRESS", "SINCE", "UNTIL", "BROWSER")
+    print_table(heads, map(_row, page["items"]), none="no sessions", spare=("UNTIL", "BROWSER", "USER"))
+    return ExitStatus.OK
+
+
+def _row(session: Document) -> tuple[str, ...]:
+    return (
+        str(session["id"]), str(session.get("user")), str(session.get("way")), str(session.get("address")),
+        local(session.get("createdMs")), local(session.get("expiresMs")), str(session.get("agent") or "-"),
+    )  # fmt: skip
+
+
+def _revoke(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+
+        def revoke(session: str) -> str:
+            return f"{session}: {client.call('DELETE', access_path('sessions', session)).document['message']}"
+
+        return go_through(arguments.ids, revoke)
