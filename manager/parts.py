@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import jinja2
 from aiohttp import web
@@ -52,6 +52,9 @@ from manager.views.run_list import RunLists
 from manager.watch.events import EventHub
 from manager.watch.watching import Watching
 
+if TYPE_CHECKING:
+    from manager.access.oidc.login import OidcLogin
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
@@ -68,6 +71,8 @@ class Parts:
     cookies: Cookies
     sessions: Sessions
     logins: Logins
+    oidc: OidcLogin | None
+    """None: no login provider is configured."""
     tokens: Tokens
     etcd: EtcdClient
     keys: Keys

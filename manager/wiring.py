@@ -6,7 +6,7 @@ import secrets
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common.access.rights import Rights
 from common.clock import Clock
@@ -67,6 +67,9 @@ from manager.views.shapes import running_views
 from manager.watch.eligibility import Eligibility
 from manager.watch.events import EventHub, Pace
 from manager.watch.watching import Watching
+
+if TYPE_CHECKING:
+    from manager.access.oidc.login import OidcLogin
 
 # A share of apiWriteTimeout: what was repeated until then still leaves time to answer what is known.
 _PATIENCE_SHARE = 0.5
@@ -155,6 +158,7 @@ def make_parts(
         passwords=passwords,
         cookies=cookies,
         sessions=sessions,
+        oidc=_oidc(config, clock),
         logins=Logins(etcd, access_keys, directory, sessions, passwords, clock=clock),
         tokens=Tokens(etcd, access_keys, directory, clock=clock, patience_s=patience_s),
         etcd=etcd,
@@ -223,6 +227,23 @@ def _ways(config: ManagerConfig, directory: Directory, cookies: Cookies, idle: I
         SocketWay(proxy_uid=config.proxy_uid),
         *((OwnerWay(proxies=config.proxies),) if config.trust_owner else ()),
     )
+
+
+def _oidc(config: ManagerConfig, clock: Clock) -> OidcLogin | None:
+    """Loads what it needs (70 ms) only where a provider is configured."""
+    if config.oidc_issuer is None or config.oidc_client_id is None:
+        return None
+    from manager.access.oidc.login import OidcLogin
+    from manager.access.oidc.provider import Provider
+
+    provider = Provider(
+        config.oidc_issuer, config.oidc_client_id, secret_file=config.oidc_client_secret_file, ca=config.oidc_ca,
+        clock=clock,
+    )  # fmt: skip
+    return OidcLogin(
+        provider, scopes=config.oidc_scopes, name_claim=config.oidc_name_claim, groups_claim=config.oidc_groups_claim,
+        clock=clock,
+    )  # fmt: skip
 
 
 async def _look_at_jobs(

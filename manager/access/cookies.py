@@ -58,7 +58,7 @@ class Cookies:
         )
 
 
-def given_cookie(request: web.Request, name: str) -> str | None:
+def given_cookie(request: web.Request, name: str, *, longest: int = LONGEST) -> str | None:
     """What a cookie says; LoginNeededError where it is given twice, as a program on another port may have set one."""
     found = [
         value.strip().strip('"')
@@ -71,7 +71,7 @@ def given_cookie(request: web.Request, name: str) -> str | None:
         raise LoginNeededError(f"Cookie: {name} is given more than once; delete this site's cookies and log in again")
     if not found or not found[0]:
         return None
-    return found[0][:LONGEST]
+    return found[0][:longest]
 
 
 def _port(request: web.Request) -> int:

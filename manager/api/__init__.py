@@ -5,7 +5,8 @@ jobs.py bulk.py run_now.py versions.py runs.py workers.py statistics.py events.p
                                 ``/api/v1``
 users.py services.py bindings.py explain.py access_fields.py
                                 users, service accounts, bindings; who may do what, and what all of them take
-login.py tokens.py              login and logout, who somebody is, sessions, passwords; tokens
+login.py login_oidc.py tokens.py
+                                login and logout, who somebody is, sessions, passwords; tokens
 metrics.py legacy.py            ``/metrics``; the six calls of the legacy API
 openapi.py operations.py schemas.py
                                 the document of all calls; its calls, and what goes into them and comes out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from pydantic import Field
@@ -29,9 +30,10 @@ from manager.api.schemas import text
 from manager.http.bodies import Body
 from manager.http.guards import ADDRESS
 from manager.http.queries import Query, single
-from manager.parts import PARTS, answer, caller
+from manager.parts import PARTS, Parts, answer, caller
 
 LOGIN: Final = "/api/v1/login"
+OIDC: Final = f"{LOGIN}/oidc"
 SESSIONS: Final = "/api/v1/sessions"
 _MOST_GIVEN: Final = 1024
 _VISIBLE_ROLES: Final = tuple(Role)
@@ -109,7 +111,9 @@ def add_routes(app: web.Application) -> None:
 async def show_login(request: web.Request) -> web.Response:
     """What a login page has to offer."""
     parts = request.app[PARTS]
-    return answer({"auth": str(parts.access.mode), "password": parts.logins.takes_passwords, "oidc": None})
+    return answer(
+        {"auth": str(parts.access.mode), "password": parts.logins.takes_passwords, "oidc": provider_shown(parts)}
+    )
 
 
 @anonymous
@@ -119,7 +123,7 @@ async def log_in(request: web.Request) -> web.Response:
     given = await LOGIN_BODY.read(request, parts.read_timeout_s)
     if given.name in parts.directory.users:  # any other may be somebody's password
         say(request, who=given.name)
-    opened, device = await parts.logins.by_password(given.name, given.password, await _from(request))
+    opened, device = await parts.logins.by_password(given.name, given.password, await came_from(request))
     return logged_in(request, opened, device=device)
 
 
@@ -128,7 +132,7 @@ async def log_in_by_link(request: web.Request) -> web.Response:
     """The session that a one-time link is for. 401: it was used, or it is too old."""
     parts = request.app[PARTS]
     given = await LINK_BODY.read(request, parts.read_timeout_s)
-    return logged_in(request, await parts.logins.by_link(given.secret, await _from(request)))
+    return logged_in(request, await parts.logins.by_link(given.secret, await came_from(request)))
 
 
 @own
@@ -156,7 +160,7 @@ async def change_password(request: web.Request) -> web.Response:
     if held is None:
         raise ForbiddenError("log in with your password to change it: a token may not")
     given = await PASSWORD_BODY.read(request, parts.read_timeout_s)
-    by = await _from(request)
+    by = await came_from(request)
     opened = await parts.logins.change_password(held.record.subject, given.old, given.new, by)
     return logged_in(request, opened)
 
@@ -243,7 +247,16 @@ def _comes_by_token(request: web.Request) -> bool:
     return identity is not None and identity.via is Via.TOKEN
 
 
-async def _from(request: web.Request) -> From:
+def provider_shown(parts: Parts) -> dict[str, str] | None:
+    """What the login page offers of the login provider; None: there is none."""
+    issuer = parts.config.oidc_issuer
+    if issuer is None:
+        return None
+    return {"name": parts.config.oidc_label or urlsplit(issuer).netloc, "url": OIDC}
+
+
+async def came_from(request: web.Request) -> From:
+    """Where a login comes from."""
     cookies = request.app[PARTS].cookies
     device = given_cookie(request, cookies.device(request))
     session: Held[Session] | None = request.get(SESSION)

@@ -13,6 +13,7 @@ from manager.api import (
     explain,
     jobs,
     login,
+    login_oidc,
     run_now,
     runs,
     services,
@@ -216,6 +217,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="post", path=f"{login.LOGIN}/link", tag="login", summary="Log in with a link that works once.",
         takes=login.LINK_BODY.schema, answers={200: _LOGGED_IN}, headers=_COOKIE, refuses=(409, 429),
+    ),
+    Operation(
+        method="get", path=login.OIDC, tag="login", summary="Off to the login provider; for browsers.",
+        parameters=login_oidc.BeginQuery.parameters(), answers={302: None}, refuses=(404,),
+    ),
+    Operation(
+        method="get", path=f"{login.OIDC}/callback", tag="login",
+        summary="Back from the login provider: a session, in a cookie; the login page says what went wrong.",
+        parameters=login_oidc.CallbackQuery.parameters(), answers={302: None}, headers=_COOKIE, refuses=(404,),
     ),
     Operation(
         method="post", path="/api/v1/logout", tag="login", summary="End the session by which this call comes.",

@@ -16,6 +16,7 @@ from manager.api import (
     explain,
     jobs,
     login,
+    login_oidc,
     metrics,
     run_now,
     runs,
@@ -43,7 +44,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     for calls in (
         audit, bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
-        openapi, metrics, login, tokens, users, services, bindings, explain,
+        openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain,
     ):  # fmt: skip
         calls.add_routes(app)
 

@@ -82,6 +82,10 @@ PAGES: Final = (
     Page(path="/runs/{id}", name="run", scripts="run", menu="jobs"),
     Page(path="/workers", name="workers", scripts="workers", menu="workers"),
     Page(path="/system", name="system", scripts="system", menu="system"),
+    Page(path="/login", name="login", scripts="login"),
+    Page(path="/account", name="account", scripts="account"),
+    Page(path="/access", name="access", scripts="access", menu="access"),
+    Page(path="/audit", name="audit", scripts="audit", menu="audit"),
 )
 _NOT_PAGES: Final = ("/api/", "/job/", "/worker/", "/static/")
 """What programs ask for, by whose paths nobody looks for a page."""

@@ -20,6 +20,8 @@ from playwright.async_api import Browser, async_playwright
 
 from tests.console.console import Console, Usual
 from tests.support.cluster import Cluster, running_cluster
+from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.log_store import LogStore, serving_log_store
 
 _VENDOR = Path(__file__).parents[2] / "webroot/static/vendor/manifest.json"
 _ARGUMENTS = [
@@ -82,6 +84,18 @@ async def cluster(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> As
     patient = {"manager-1": ("--api-write-timeout", "20000")}  # a record of 6 MB takes seconds on a busy machine
     async with running_cluster(directory, workers=1, managers=1, worker_flags=quick, flags_of=patient) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    """For managers that ask for a login; each has keys of its own."""
+    yield from serving_etcd(tmp_path_factory.mktemp("etcd"))
+
+
+@pytest.fixture(scope="session")
+def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
+    """The same."""
+    yield from serving_log_store(tmp_path_factory.mktemp("log-store"))
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

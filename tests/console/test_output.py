@@ -154,7 +154,7 @@ async def test_cut_output_is_marked_and_downloads_are_files(console: Console, cl
     assert copied.startswith("1\n2\n3\n")
     assert copied.endswith("9999\n10000\n")
     async with page.expect_download() as downloading:
-        await page.get_by_role("link", name="Download").click()
+        await page.get_by_role("button", name="Download").click()
     assert (await (await downloading.value).path()).read_text() == copied
 
 

@@ -84,7 +84,7 @@ class LyingProvider:
                 return web.json_response({"keys": [self.key.as_dict(private=False)]})
             case "/authorize":
                 back = urlencode(self.allow(str(request.url)))
-                return web.HTTPFound(f"{request.query['redirect_uri']}?{back}")
+                raise web.HTTPFound(f"{request.query['redirect_uri']}?{back}")
             case "/token":
                 return self._token({name: str(value) for name, value in (await request.post()).items()})
             case _:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from joserfc import jwk, jwt
 
-from manager.access.oidc.id_token import Expected, OidcError, Person, UnknownKeyError, Why, keys_of, person_of
+from manager.access.oidc.failures import OidcError, Why
+from manager.access.oidc.id_token import Expected, Person, UnknownKeyError, keys_of, person_of
 
 NOW = 1_800_000_000
 EXPECTED = Expected(

@@ -2,6 +2,7 @@
 
 id_token.py     what the provider signed, checked as a whole: a name and groups, or why not. Pure
 provider.py     what is asked of the provider: where it is, its keys, the token for a code
+failures.py     why a login did not succeed
 login.py        one login from its start to the way back, in one browser
 
     GET /api/v1/login/oidc -> cookie, and off to the provider -> it comes back with a code and the state

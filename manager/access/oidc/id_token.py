@@ -9,14 +9,13 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 from joserfc import jwk, jws, jwt
 from joserfc.errors import JoseError
 
 from common.access.subjects import Subject, SubjectKind
-from common.errors import EtcronError
+from manager.access.oidc.failures import OidcError, Why
 
 ALGORITHMS: Final = {
     "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",
@@ -30,28 +29,6 @@ SKEW_S: Final = 60
 """How far the provider's clock may be from ours."""
 _RSA_BITS: Final = range(2048, 8193)
 """Shorter ones are weak, longer ones cost time."""
-
-
-class Why(StrEnum):
-    """Why a login did not succeed; the login page has words for each."""
-
-    AWAY = "provider-away"
-    REFUSED = "provider-refused"
-    STALE = "login-stale"
-    """This browser has begun no such login, too long ago, or has finished it already."""
-    UNFIT = "token-unfit"
-    NAME = "name-unfit"
-    TAKEN = "name-taken"
-    """A local user with a password has the name."""
-    GROUPS = "too-many-groups"
-
-
-class OidcError(EtcronError):
-    """The login through the provider did not succeed. Try again, or log in by password."""
-
-    def __init__(self, why: Why, message: str) -> None:
-        self.why = why
-        super().__init__(message)
 
 
 class UnknownKeyError(OidcError):

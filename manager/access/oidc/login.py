@@ -13,14 +13,8 @@ from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 from common.clock import Clock
-from manager.access.oidc.id_token import (
-    Expected,
-    OidcError,
-    Person,
-    UnknownKeyError,
-    Why,
-    person_of,
-)
+from manager.access.oidc.failures import OidcError, Why
+from manager.access.oidc.id_token import Expected, Person, UnknownKeyError, person_of
 from manager.access.oidc.provider import Provider
 
 WITHIN_S: Final = 600
@@ -83,7 +77,7 @@ class OidcLogin:
     async def finish(self, cookie: str | None, query: Mapping[str, str], *, redirect_uri: str) -> Finished:
         """Who came back from the provider with this. OidcError: it does not belong together, or is not believed."""
         begun = self._begun(cookie, redirect_uri)
-        if not hmac.compare_digest(query.get("state", "").encode(), begun.state.encode()):
+        if not hmac.compare_digest(query.get("state", "").encode(errors="replace"), begun.state.encode()):
             raise OidcError(Why.STALE, "the answer is of another login than the one that this browser has begun")
         self._use_up(begun)
         try:
@@ -101,7 +95,7 @@ class OidcLogin:
         if "error" in query:
             raise OidcError(Why.REFUSED, f"the provider refuses the login: {query['error'][:100]!r}")
         code = query.get("code", "")
-        if not 0 < len(code) <= 4096:
+        if not re.fullmatch(r"[ -~]{1,4096}", code):
             raise OidcError(Why.UNFIT, "the provider's answer has no code")
         token = await self._provider.token_for(code, verifier=begun.verifier, redirect_uri=redirect_uri)
         expected = Expected(

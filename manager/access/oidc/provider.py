@@ -28,7 +28,8 @@ from common.configuration.files import password_in
 from common.configuration.ways import is_safe_url
 from common.errors import EtcronError
 from common.process.threads import beside
-from manager.access.oidc.id_token import OidcError, Why, keys_of
+from manager.access.oidc.failures import OidcError, Why
+from manager.access.oidc.id_token import keys_of
 
 T = TypeVar("T")
 

@@ -13,7 +13,8 @@ from joserfc import jwk
 from oidc_provider_mock import User
 
 from common.clock import Clock, SystemClock
-from manager.access.oidc.id_token import OidcError, Person, Why
+from manager.access.oidc.failures import OidcError, Why
+from manager.access.oidc.id_token import Person
 from manager.access.oidc.login import OidcLogin, own_path
 from manager.access.oidc.provider import MOST_BYTES, Provider
 from tests.support.clocks import OffClock

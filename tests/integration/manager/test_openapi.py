@@ -57,6 +57,8 @@ def test_every_route_is_in_the_documentation() -> None:
 async def test_every_call_refuses_query_parameters_that_it_does_not_have(manager: Managed) -> None:
     headers = await Accessing(manager).user("alice", Role.ADMIN)
     for method, path in sorted(described()):
+        if path == "/api/v1/login/oidc/callback":
+            continue  # providers add what they like
         filled = path.replace("{name}", "j").replace("{id}", "j%40100%231").replace("{revision}", "12")
         async with manager.http.request(method.upper(), f"{filled}?nonsense=1", json={}, headers=headers) as response:
             problem = await problem_of(response, 400)

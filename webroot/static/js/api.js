@@ -1,5 +1,7 @@
 /** Calls to /api/v1. Every failure is an ApiError; its message is for people. */
+import { loggedIn, loginNeeded } from "./leaving.js";
 import { encoded } from "./links.js";
+import { askOtherTabs, secret } from "./secret.js";
 import { t } from "./text.js";
 
 const BASE = "/api/v1";
@@ -29,13 +31,13 @@ export class ApiError extends Error {
 
 /**
  * @param {string} path below /api/v1
- * @param {{query?: Record<string, string | number | null | undefined>, signal?: AbortSignal}} [options]
+ * @param {{query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, signal?: AbortSignal}} [options]
  * @returns {Promise<any>}
  */
-export function get(path, { query = {}, signal } = {}) {
+export function get(path, { query = {}, headers = {}, signal } = {}) {
   const wanted = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const search = new URLSearchParams(wanted.map(([name, value]) => [name, String(value)]));
-  return send("GET", wanted.length ? `${path}?${search}` : path, { signal });
+  return send("GET", wanted.length ? `${path}?${search}` : path, { headers, signal });
 }
 
 /**
@@ -44,18 +46,31 @@ export function get(path, { query = {}, signal } = {}) {
  * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal}} [options]
  * @returns {Promise<any>}
  */
-export async function send(method, path, { body, headers = {}, signal } = {}) {
+export async function send(method, path, options = {}) {
+  try {
+    return await sendOnce(method, path, options);
+  } catch (error) {
+    if (error.status !== 401 || error.code !== "login-needed" || path.startsWith("/login")) throw error;
+    if (await askOtherTabs()) return sendOnce(method, path, options); // nothing was done
+    loginNeeded();
+    throw error;
+  }
+}
+
+/** @param {string} method @param {string} path @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal}} options */
+async function sendOnce(method, path, { body, headers = {}, signal }) {
   const sent = body === undefined ? {} : { body: JSON.stringify(body) };
   const type = body === undefined ? {} : { "Content-Type": "application/json" };
   let answer, text;
   try {
-    answer = await answered(BASE + path, { method, headers: { ...type, ...headers }, ...sent }, signal);
+    answer = await answered(BASE + path, { method, headers: { ...type, ...ours(method), ...headers }, ...sent }, signal);
     text = await answer.text();
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(t("error.unreachable"));
   }
   const document = parsed(text);
+  if (answer.status !== 401) loggedIn();
   if (answer.ok && document !== undefined) return document;
   throw new ApiError(document?.detail ?? t("error.status", { status: String(answer.status) }), {
     status: answer.status,
@@ -63,6 +78,12 @@ export async function send(method, path, { body, headers = {}, signal } = {}) {
     errors: document?.errors ?? [],
     body: document ?? null,
   });
+}
+
+/** What forms and pages of other ports cannot send. @param {string} method @returns {Record<string, string>} */
+function ours(method) {
+  const second = secret();
+  return { ...(method === "GET" ? {} : { "X-Etcron": "1" }), ...(second ? { "X-Etcron-Session": second } : {}) };
 }
 
 /** How long the rest of it takes is the network's affair. @param {string} url @param {RequestInit} request @param {AbortSignal} [signal] */
@@ -74,6 +95,14 @@ async function answered(url, request, signal) {
   } finally {
     window.clearTimeout(timer);
   }
+}
+
+/** What is to be kept as a file. @param {string} path @returns {Promise<Blob>} */
+export async function download(path) {
+  const answer = await answered(BASE + path, { headers: ours("GET") }).catch(() => null);
+  if (answer?.ok) return answer.blob();
+  if (answer?.status === 401) loginNeeded();
+  throw new ApiError(answer ? t("error.status", { status: String(answer.status) }) : t("error.unreachable"), { status: answer?.status ?? 0 });
 }
 
 /** @param {string} name @returns {string} the path of a job in the API */

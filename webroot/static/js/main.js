@@ -1,15 +1,22 @@
 /** Starts what every page has, then the page's own scripts. */
 import { startBar } from "./bar.js";
+import { findCaller } from "./caller.js";
 import { startChip } from "./chip.js";
 import { byId } from "./dom.js";
 import { startKeys } from "./keys.js";
 import { start as startLive } from "./live/live.js";
+import { showCaller } from "./me.js";
 
 const { page, target } = document.body.dataset;
 startBar();
-startChip(byId("live"));
 startKeys();
-const { start } = await import(`./${page}/page.js`);
-const started = start(target);
-startLive(); // before what it loads is there: a change meanwhile would be missed
-await started;
+if (page === "login") {
+  await (await import("./login/page.js")).start();
+} else {
+  startChip(byId("live"));
+  const [{ start }, caller] = await Promise.all([import(`./${page}/page.js`), findCaller()]);
+  showCaller(caller);
+  const started = start(target);
+  startLive(); // before what it loads is there: a change meanwhile would be missed
+  await started;
+}

@@ -1,4 +1,5 @@
 /** The head of a job's page: its state, what can be done to it, what it is. */
+import { mayAnything, offered } from "../caller.js";
 import { byId, h, icon } from "../dom.js";
 import { facts } from "../grid.js";
 import { encoded, jobUrl, runUrl } from "../links.js";
@@ -61,13 +62,13 @@ function running(run) {
 function buttons(job) {
   const toggle = job.state === "paused" ? ["resume", "play-fill"] : ["pause", "pause-fill"];
   const button = (/** @type {string} */ action, /** @type {string} */ glyph, disabled = false) =>
-    h("button", { type: "button", class: "btn btn-plain", "data-key": action, "data-action": action, disabled }, icon(glyph), " ", t(`action.${action}`));
+    h("button", { type: "button", class: "btn btn-plain", "data-key": action, "data-action": action, ...offered(action, job.spec?.labels, { disabled }) }, icon(glyph), " ", t(`action.${action}`));
   return [
     button("run", "play-circle-fill", job.state === "broken"),
-    h("a", { class: "btn btn-plain", href: `${jobUrl(job.name)}/edit`, id: "edit" }, icon("pencil"), " ", t("action.edit")),
+    !offered("edit", job.spec?.labels).disabled && h("a", { class: "btn btn-plain", href: `${jobUrl(job.name)}/edit`, id: "edit" }, icon("pencil"), " ", t("action.edit")),
     button(toggle[0], toggle[1], job.state === "broken"),
     button("kill", "x-octagon", job.running.length === 0),
-    h("a", { class: "btn btn-plain", href: `/new?from=${encoded(job.name)}` }, icon("copy"), " ", t("action.copy")),
+    mayAnything("editor") && h("a", { class: "btn btn-plain", href: `/new?from=${encoded(job.name)}` }, icon("copy"), " ", t("action.copy")),
     button("delete", "trash"),
   ];
 }

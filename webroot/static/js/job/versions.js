@@ -1,5 +1,6 @@
 /** What a job was: who changed what, any two versions field by field, and the way back; of a deleted job, too. */
 import { get, jobPath, send } from "../api.js";
+import { mayAnything } from "../caller.js";
 import { ask } from "../dialogs.js";
 import { byId, fill, h, icon } from "../dom.js";
 import { grid } from "../grid.js";
@@ -80,7 +81,7 @@ export class Versions {
       h("button", { type: "button", class: "btn btn-plain", id: `${what}-${revision}`, "aria-label": `${t(`versions.${what}`)}: ${revision}`, onclick }, icon(glyph), " ", t(`versions.${what}`));
     if (current) return null;
     return h("div", { class: "buttons-of" },
-      this.items.length > 1 && button("compare", "list-ul", () => this.choose(revision, null)), button("restore", "clock-history", () => void this.restore(revision)));
+      this.items.length > 1 && button("compare", "list-ul", () => this.choose(revision, null)), mayAnything("editor") && button("restore", "clock-history", () => void this.restore(revision)));
   }
 
   /** Two fields, for any two of them. */

@@ -1,5 +1,6 @@
 /** What is picked, on whatever page of the list, and the bar with what can be done to all of it. */
 import { actOnAll } from "../actions.js";
+import { offered } from "../caller.js";
 import { byId, delegate, h } from "../dom.js";
 import { redraw } from "../redraw.js";
 import { t } from "../text.js";
@@ -39,8 +40,13 @@ export class Picked {
     bar.hidden = this.jobs.size === 0;
     redraw(bar, h("strong", { role: "status" }, t("bulk.picked", { n: this.jobs.size })),
       ["pause", "resume", "kill", "delete"].map((action) =>
-        h("button", { type: "button", class: "btn btn-plain", onclick: () => this.act(action) }, t(`action.${action}`))),
+        h("button", { type: "button", class: "btn btn-plain", onclick: () => this.act(action), ...this.offered(action) }, t(`action.${action}`))),
       h("button", { type: "button", class: "btn btn-quiet", onclick: () => this.clear() }, t("bulk.clear")));
+  }
+
+  /** Where one of them may not be touched, all of it is off. @param {string} action */
+  offered(action) {
+    return [...this.jobs.values()].map((job) => offered(action, job.spec?.labels)).find(({ disabled }) => disabled) ?? {};
   }
 
   /** @param {any} action */

@@ -1,4 +1,5 @@
 /** The cells of one job's row. */
+import { offered } from "../caller.js";
 import { h, icon } from "../dom.js";
 import { expressions } from "../job/values.js";
 import { jobUrl, runUrl } from "../links.js";
@@ -23,7 +24,7 @@ export const COLUMNS = [
   { name: "last", of: (job) => [job.lastResult, job.resultUnknown, job.running.length > 0, job.waiting, job.spec?.timezone], draw: last },
   { name: "recent", of: (job) => [job.recent, job.resultUnknown], draw: recent },
   { name: "running", of: (job) => job.running, draw: running },
-  { name: "actions", of: (job) => [job.state, job.running.length > 0], draw: actions },
+  { name: "actions", of: (job) => [job.state, job.running.length > 0, job.spec?.labels], draw: actions },
 ];
 
 /** @param {JobRow} job */
@@ -133,6 +134,8 @@ function actions(job) {
 /** @param {string} action @param {string} glyph @param {string} href @param {JobRow} job */
 function link(action, glyph, href, job) {
   const label = `${t(`action.${action}`)}: ${job.name}`;
+  const { disabled, title } = offered(action, job.spec?.labels);
+  if (disabled) return h("button", { type: "button", class: "btn btn-quiet btn-icon", "data-key": action, disabled, title, "aria-label": `${label} (${title})` }, icon(glyph));
   return h("a", { class: "btn btn-quiet btn-icon", href, "aria-label": label, title: t(`action.${action}`) }, icon(glyph));
 }
 
@@ -140,5 +143,5 @@ function link(action, glyph, href, job) {
 function button(action, glyph, job, off = false) {
   const label = `${t(`action.${action}`)}: ${job.name}`;
   const attributes = { type: "button", class: "btn btn-quiet btn-icon", "data-key": action, "data-action": action, "aria-label": label };
-  return h("button", { ...attributes, title: t(`action.${action}`), disabled: off }, icon(glyph));
+  return h("button", { ...attributes, ...offered(action, job.spec?.labels, { title: t(`action.${action}`), disabled: off }) }, icon(glyph));
 }

@@ -1,5 +1,6 @@
 /** One run: what is known of it, and everything that it printed. */
-import { get, jobPath, send } from "../api.js";
+import { download, get, jobPath, send } from "../api.js";
+import { offered } from "../caller.js";
 import { ask } from "../dialogs.js";
 import { byId, delegate, fill, h, icon } from "../dom.js";
 import { keep, kept } from "../kept.js";
@@ -64,8 +65,8 @@ function show(run, zone, output, find) {
   const actions = byId("actions");
   const isEnding = run.state === "ending";
   if (isEnding && !actions.querySelector("#give-up")) fill(actions);
-  if (actions.childElementCount === 0 && open) fill(actions, h("button", { type: "button", class: "btn btn-danger", id: "kill" }, icon("x-octagon"), " ", t("action.kill")));
-  if ((isEnding || (open && run.killPendingMs >= OVERDUE_MS)) && !actions.querySelector("#give-up")) actions.append(h("button", { type: "button", class: "btn btn-danger", id: "give-up" }, icon("slash-circle"), " ", t("action.give-up")));
+  if (actions.childElementCount === 0 && open) fill(actions, h("button", { type: "button", class: "btn btn-danger", id: "kill", ...offered("kill", run.labels) }, icon("x-octagon"), " ", t("action.kill")));
+  if ((isEnding || (open && run.killPendingMs >= OVERDUE_MS)) && !actions.querySelector("#give-up")) actions.append(h("button", { type: "button", class: "btn btn-danger", id: "give-up", ...offered("give-up", run.labels) }, icon("slash-circle"), " ", t("action.give-up")));
   if (!open && !isEnding) fill(actions);
   byId("output-tools").hidden = !run.output;
   if (!run.output) {
@@ -96,7 +97,7 @@ function startTools(id, output, again, shown) {
     setWrap(!output.wraps);
     keep(WRAP, output.wraps ? "yes" : "no");
   });
-  byId("download").setAttribute("href", `/api/v1/runs/${encodeURIComponent(id)}/output?download=1`);
+  byId("download").addEventListener("click", () => void save(id));
   byId("copy").addEventListener("click", () => void copy(output));
   delegate(byId("actions"), "click", "#kill, #give-up", async ({ id: action }) => {
     const body = [h("p", {}, t(shown.run.worker ? `ask.${action}.run` : "ask.kill.run.waiting", { job: shown.run.jobName, worker: shown.run.worker ?? "" }))];
@@ -111,6 +112,17 @@ function startTools(id, output, again, shown) {
     }
     again();
   });
+}
+
+/** As a file; not by a link, which cannot carry what a session needs. @param {string} id */
+async function save(id) {
+  try {
+    const url = URL.createObjectURL(await download(`/runs/${encodeURIComponent(id)}/output?download=1`));
+    h("a", { href: url, download: `${id.replace(/[^\w.-]+/g, "-")}.txt` }).click();
+    window.setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  } catch (error) {
+    toast(error.message, "bad");
+  }
 }
 
 /** Where the browser gives no clipboard (plain http), the text is selected, for Ctrl-C. @param {Output} output */

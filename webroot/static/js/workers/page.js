@@ -1,5 +1,6 @@
 /** The workers that are there, that are drained, and that have left: what each has to do, and taking it out and back in. */
 import { get } from "../api.js";
+import { mayEverywhere } from "../caller.js";
 import { now } from "../clock.js";
 import { byId, delegate, fill, h, icon } from "../dom.js";
 import { redraw } from "../redraw.js";
@@ -80,7 +81,7 @@ function state({ state: code, problem, drained, session, left }) {
 
 /** @param {Worker} worker */
 function actions({ name, drained, left }) {
-  if (!name || (left && !drained)) return null;
+  if (!name || (left && !drained) || !mayEverywhere("admin")) return null;
   const [what, glyph] = drained ? ["undrain", "play-fill"] : ["drain", "pause-fill"];
   const label = t(`workers.${what}`);
   return h("button", { type: "button", class: "btn btn-plain", "data-key": what, "data-drain": what, "data-worker": name, "aria-label": `${label}: ${name}` }, icon(glyph), " ", label);

@@ -1,0 +1,278 @@
+"""The login page, and what one sees of oneself, in a browser in front of a manager that asks for a login."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from common.access.rights import Role
+from manager.access.passwords import Passwords
+from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, Usual, findings, overflow
+from tests.console.form import field
+from tests.support.access import Accessing
+from tests.support.etcd_server import EtcdServer
+from tests.support.log_store import LogStore
+from tests.support.managing import Managed, Place, managing
+from tests.support.oidc import CLIENT, LyingProvider, lying_provider
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
+
+PASSWORD = "correct horse battery"
+MARKUP = "<img src=x onerror=document.title='owned'>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """A manager that asks for a login, and its pages."""
+
+    manager: Managed
+    access: Accessing
+    console: Console
+    provider: LyingProvider
+
+    async def person(self, name: str, role: Role | None = None, **options: object) -> None:
+        """A user with the password of all."""
+        kept = await Passwords().hash(PASSWORD)
+        await self.access.user(name, role, password=kept, **options)  # type: ignore[arg-type]
+
+    async def log_in(self, name: str, path: str = "/") -> Page:
+        """The page, reached by its login."""
+        page = await self.console.open(path, locale="en-GB")  # a context of its own
+        await type_password(page, name)
+        await expect(page.locator("#me-name")).to_have_text(name)
+        return page
+
+
+async def type_password(page: Page, name: str, password: str = PASSWORD) -> None:
+    await page.get_by_label("User name").fill(name)
+    await page.get_by_label("Password", exact=True).fill(password)
+    await page.get_by_role("button", name="Log in", exact=True).click()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def guarded(
+    browser: Browser, etcd_server: EtcdServer, log_store: LogStore, screenshots: Path | None
+) -> AsyncIterator[Guarded]:
+    place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
+    async with (
+        lying_provider() as provider,
+        managing(
+            place, loops=True, auth="required", oidcIssuer=provider.issuer, oidcClientId=CLIENT, oidcLabel="Our company"
+        ) as manager,
+    ):
+        base = f"http://127.0.0.1:{manager.http.port}"
+        usual = await Usual.new(browser, base)
+        console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
+        yield Guarded(manager=manager, access=Accessing(manager), console=console, provider=provider)
+        await console.close()
+        await usual.context.close()
+        assert console.problems == []
+
+
+async def test_login_by_password_leads_back_to_where_one_was(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.console.open("/runs?status=failed", locale="en-GB")
+    await expect(page).to_have_url(re.compile(r"/login\?back=%2Fruns%3Fstatus%3Dfailed"))
+    await type_password(page, "alice", "a wrong one")
+    await expect(page.locator("#problem")).to_contain_text("Wrong user name or password.")
+    await type_password(page, "alice")
+    await expect(page).to_have_url(re.compile(r"/runs\?status=failed$"))
+    await expect(page.locator("#me-name")).to_have_text("alice")
+
+
+async def test_logout_ends_the_session(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.log_in("alice")
+    await page.get_by_role("button", name="My account").click()
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page).to_have_url(re.compile(r"/login$"))
+    assert guarded.manager.parts.directory.sessions == {}
+    await page.goto("/")
+    await expect(page).to_have_url(re.compile(r"/login\?back=%2F$"))
+
+
+async def test_another_tab_goes_on_without_a_login(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.log_in("alice")
+    other = await page.context.new_page()
+    await other.goto("/runs")
+    await expect(other.locator("#me-name")).to_have_text("alice")
+    await expect(other.locator("#runs")).to_contain_text("No run yet.")
+
+
+async def test_login_through_the_provider(guarded: Guarded) -> None:
+    guarded.provider.groups = ("dba",)
+    await guarded.access.bind("group:dba", Role.VIEWER)
+    page = await guarded.console.open("/workers", locale="en-GB")
+    await page.get_by_role("link", name="Log in with Our company").click()
+    await expect(page).to_have_url(re.compile(r"/workers$"))
+    await expect(page.locator("#me-name")).to_have_text("alice")
+
+
+async def test_login_page_says_what_went_wrong_at_the_provider(guarded: Guarded) -> None:
+    guarded.provider.claims = {"nonce": "of another login"}
+    page = await guarded.console.open("/login", locale="en-GB")
+    await page.get_by_role("link", name="Log in with Our company").click()
+    await expect(page.locator("#problem")).to_contain_text("is not believed")
+
+
+@pytest.mark.parametrize("back", ["//evil.test/", "https://evil.test/", "/\\evil.test", "javascript:alert(1)"])
+async def test_attack_that_leads_to_a_foreign_page_after_the_login(guarded: Guarded, back: str) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.console.open(f"/login?back={back}", locale="en-GB")
+    await type_password(page, "alice")
+    await expect(page).to_have_url(f"{guarded.console.base}/")
+
+
+async def test_link_that_is_good_once_leaves_the_address_bar_before_it_is_used(guarded: Guarded) -> None:
+    page = await guarded.console.open("/login#link=guessed", locale="en-GB")
+    await expect(page.locator("#problem")).to_contain_text("good only once")
+    await expect(page).to_have_url(f"{guarded.console.base}/login")
+
+
+async def test_form_keeps_what_was_typed_when_the_session_is_over(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.EDITOR)
+    page = await guarded.log_in("alice", "/new")
+    await page.locator("#f-name").fill("typed-long-ago")
+    await page.locator("#f-command").fill("true")
+    await field(page, "cronExpr").fill("0 0 0 1 1 * *")
+    for digest in list(guarded.manager.parts.directory.sessions):
+        await guarded.access.delete(guarded.access.keys.session(digest))
+    await page.locator("#save").click()
+    await expect(page.locator("#login-needed")).to_contain_text("What you have typed is still here.")
+    async with page.context.expect_page() as opened:
+        await page.get_by_role("link", name="Log in in another tab").click()
+    await type_password(await opened.value, "alice")
+    await expect((await opened.value).locator("#me-name")).to_have_text("alice")
+    await expect(page.locator("#f-name")).to_have_value("typed-long-ago")
+    await page.locator("#save").click()
+    await expect(page).to_have_url(re.compile(r"/jobs/typed-long-ago$"))
+
+
+async def test_what_one_may_not_do_is_off_and_says_why(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.EDITOR, labels={"team": ["sales"]})
+    await guarded.access.bind("user:alice", Role.VIEWER)
+    root = await guarded.access.user("root", Role.ADMIN)
+    for name, team in (("mine", "sales"), ("theirs", "billing")):
+        spec = {"command": "true", "cronExpr": "0 0 0 1 1 * *", "labels": {"team": team}, "enabled": False}
+        async with guarded.manager.http.put(f"/api/v1/jobs/{name}", json=spec, headers=root) as answer:
+            assert answer.status == 201, await answer.text()
+    page = await guarded.log_in("alice")
+    await expect(page.get_by_role("button", name="Delete: mine")).to_be_enabled()
+    off = page.get_by_role("button", name="Delete: theirs")
+    await expect(off).to_be_disabled()
+    await expect(off).to_have_attribute("title", "You need the role editor for this")
+    await expect(page.get_by_role("link", name="Access")).to_have_count(0)
+    await guarded.console.shoot_all(page, "login-jobs-of-an-editor")
+
+
+async def test_own_sessions_and_tokens(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.log_in("alice", "/account")
+    await expect(page.locator("#who")).to_contain_text("user:alice")
+    await expect(page.locator("#sessions")).to_contain_text("this one")
+    await page.get_by_role("button", name="New token").click()
+    await page.get_by_label("What it is for").fill("backup script")
+    await page.get_by_role("button", name="Make the token").click()
+    shown = page.get_by_label("The token", exact=True)
+    token = await shown.input_value()
+    assert token.startswith("etcron_")
+    async with guarded.manager.http.get("/api/v1/jobs", headers={"Authorization": f"Bearer {token}"}) as answer:
+        assert answer.status == 200
+    await page.get_by_role("button", name="Close").last.click()
+    await expect(page.locator("#tokens")).to_contain_text("backup script")
+    assert token not in await page.content()
+    await looks_good(guarded.console, page, "account")
+    await page.get_by_role("button", name="Revoke: token backup script").click()
+    await page.get_by_role("button", name="Revoke", exact=True).click()
+    await expect(page.locator("#tokens")).not_to_contain_text("backup script")
+    async with guarded.manager.http.get("/api/v1/jobs", headers={"Authorization": f"Bearer {token}"}) as answer:
+        assert answer.status == 401
+
+
+async def test_password_is_changed_and_this_page_goes_on(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.log_in("alice", "/account")
+    await page.get_by_role("button", name="Change password").click()
+    await page.get_by_label("Password now").fill(PASSWORD)
+    await page.get_by_label("New password").fill("12345678")
+    await page.get_by_role("button", name="Change", exact=False).last.click()
+    await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("new:")
+    await page.get_by_label("New password").fill("staple horse correct")
+    await page.get_by_role("button", name="Change", exact=False).last.click()
+    await expect(page.locator("#toasts")).to_contain_text("Your password is changed.")
+    await page.reload()
+    await expect(page.locator("#sessions")).to_contain_text("this one")
+
+
+async def test_administrator_says_who_may_do_what(guarded: Guarded) -> None:
+    await guarded.person("root", Role.ADMIN)
+    page = await guarded.log_in("root", "/access")
+    await expect(page.locator("#users")).to_contain_text("root")
+    await page.get_by_role("button", name="New user").click()
+    await page.get_by_label("User name").fill("carol")
+    await page.get_by_label("Groups").fill(f"billing, {MARKUP}")
+    await page.get_by_role("button", name="Add").click()
+    await expect(page.locator("#users")).to_contain_text("carol")
+    await page.get_by_role("button", name="New binding").click()
+    await page.get_by_label("Who", exact=True).fill(f"group:{MARKUP}")
+    await page.get_by_label("Role").select_option("operator")
+    await page.get_by_label("Labels of the jobs").fill("team=sales|billing")
+    await page.get_by_role("button", name="Add").click()
+    await expect(page.locator("#bindings")).to_contain_text("team=billing|sales")
+    await page.get_by_label("What may this person do?").fill("carol")
+    await page.get_by_role("button", name="Show").first.click()
+    await expect(page.locator("#explained")).to_contain_text("On some jobs: viewer, operator.")
+    async with guarded.manager.http.put(
+        "/api/v1/jobs/bill", headers=await guarded.access.token("user:root"),
+        json={"command": "true", "cronExpr": "0 0 0 1 1 * *", "labels": {"team": "billing"}},
+    ) as answer:  # fmt: skip
+        assert answer.status == 201
+    await page.get_by_label("Who may touch this job?").fill("bill")
+    await page.get_by_role("button", name="Show").last.click()
+    await expect(page.locator("#explained")).to_contain_text("run, kill, pause")
+    # Attack: the name of a group is markup.
+    await expect(page.locator("#users, #bindings, #explained").locator("img")).to_have_count(0)
+    assert "owned" not in await page.title()
+    await expect(page.locator("#users")).to_contain_text(MARKUP)
+    await looks_good(guarded.console, page, "access")
+
+
+async def test_audit_is_filtered_by_pages(guarded: Guarded) -> None:
+    await guarded.person("root", Role.ADMIN)
+    page = await guarded.log_in("root", "/audit")
+    await expect(page.locator("#entries")).to_contain_text("login")
+    await page.get_by_placeholder("Who").fill("nobody-at-all")
+    await expect(page.locator("#entries")).to_contain_text("No entry is like that.")
+    await expect(page).to_have_url(re.compile("who=nobody-at-all"))
+    await page.get_by_placeholder("Who").fill("root")
+    await expect(page.locator("#entries")).to_contain_text("login")
+    await page.get_by_role("button", name="Verify").click()
+    await expect(page.locator("#verified")).to_contain_text("whole")
+    await looks_good(guarded.console, page, "audit")
+
+
+@pytest.mark.parametrize("language", ["en-GB", "zh-CN"])
+async def test_login_page_is_accessible_and_fits(guarded: Guarded, language: str) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.console.open("/login", locale=language)
+    await expect(page.locator("#login-oidc")).to_be_visible()
+    await looks_good(guarded.console, page, f"login-{language}")
+
+
+async def looks_good(console: Console, page: Page, name: str) -> None:
+    for theme in THEMES:
+        await page.emulate_media(color_scheme=theme)
+        await expect(page.locator("html")).to_have_attribute("data-bs-theme", theme)
+        if AXE.exists():
+            assert await findings(page, colours_alone=theme != THEMES[0]) == []
+    for width in (WIDE, NARROW):
+        await page.set_viewport_size({"width": width, "height": 800})
+        assert await overflow(page) == 0
+    await console.shoot_all(page, name, whole=True)

@@ -1,0 +1,103 @@
+/** Users and service accounts. */
+import { send } from "../api.js";
+import { askFields, listed } from "../asking.js";
+import { h } from "../dom.js";
+import { encoded } from "../links.js";
+import { toast } from "../notices.js";
+import { stamp } from "../stamp.js";
+import { t } from "../text.js";
+import { shownOnce } from "../token.js";
+import { removal, table } from "./tables.js";
+
+/** @param {any[]} users */
+export function usersTable(users) {
+  return table("access.users", [
+    { key: "name", draw: (/** @type {any} */ one) => [h("strong", {}, one.name), one.disabled && h("div", { class: "sub tone-bad" }, t("access.disabled")), one.problem && h("div", { class: "sub tone-bad" }, one.problem)], className: "wraps" },
+    { key: "groups", draw: (/** @type {any} */ one) => (one.groups ?? []).map((/** @type {string} */ name) => h("span", { class: "label" }, name)), className: "wraps" },
+    { key: "way", draw: (/** @type {any} */ one) => t(one.hasPassword ? "access.by.password" : "access.by.provider") },
+    { key: "created", draw: (/** @type {any} */ one) => stamp(one.createdMs) },
+    { key: "actions", draw: (/** @type {any} */ one) => one.problem ? removal(`/users/${encoded(one.name)}`, one.name) : [change("password", one), change("groups", one), change(one.disabled ? "enable" : "disable", one), removal(`/users/${encoded(one.name)}`, one.name)] },
+  ], users, ({ name }) => name);
+}
+
+/** @param {any[]} services */
+export function servicesTable(services) {
+  return table("access.services", [
+    { key: "name", draw: (/** @type {any} */ one) => [h("strong", {}, one.name), h("div", { class: "sub" }, one.description ?? one.problem)], className: "wraps" },
+    { key: "created", draw: (/** @type {any} */ one) => stamp(one.createdMs) },
+    { key: "actions", draw: (/** @type {any} */ one) => [
+      h("button", { type: "button", class: "btn btn-plain", "data-key": "token", "data-token-of": one.name }, t("account.token.new")), removal(`/services/${encoded(one.name)}`, one.name)] },
+  ], services, ({ name }) => name);
+}
+
+/** @param {string} what @param {any} user */
+function change(what, user) {
+  const label = t(`access.user.${what}`);
+  return [h("button", { type: "button", class: "btn btn-quiet", "data-key": what, "data-user": user.name, "data-change": what, "aria-label": `${label}: ${user.name}` }, label), " "];
+}
+
+export function newUser() {
+  return askFields({
+    title: t("access.user.new"), action: t("access.make"),
+    fields: [
+      { name: "name", label: t("login.name"), attributes: { maxlength: 128, autocapitalize: "none", spellcheck: false } },
+      { name: "password", label: t("login.password"), type: "password", hint: t("access.user.password.hint"), attributes: { autocomplete: "new-password", maxlength: 256 } },
+      { name: "groups", label: t("column.groups"), hint: t("access.groups.hint") },
+    ],
+    send: async ({ name, password, groups }) => {
+      await send("POST", "/users", { body: { name: name.trim(), groups: listed(groups), ...(password ? { password } : {}) } });
+      toast(t("access.made", { what: name.trim() }));
+    },
+  });
+}
+
+/** @param {string} what @param {any} user */
+export function changeUser(what, user) {
+  const path = `/users/${encoded(user.name)}`;
+  const patch = async (/** @type {object} */ body) => {
+    await send("PATCH", path, { body });
+    toast(t("access.changed", { what: user.name }));
+  };
+  const title = `${t(`access.user.${what}`)}: ${user.name}`;
+  const action = t("access.change");
+  switch (what) {
+    case "password":
+      return askFields({ title, action, fields: [{ name: "password", label: t("account.password.new"), type: "password", hint: t("account.password.hint"), attributes: { autocomplete: "new-password", maxlength: 256 } }],
+        send: ({ password }) => patch({ password }) });
+    case "groups":
+      return askFields({ title, action, fields: [{ name: "groups", label: t("column.groups"), hint: t("access.groups.hint"), value: user.groups.join(", ") }],
+        send: ({ groups }) => patch({ groups: listed(groups) }) });
+    default:
+      return askFields({ title, action: t(`access.user.${what}`), tone: what === "disable" ? "danger" : "primary", intro: [h("p", {}, t(what === "disable" ? "access.disable.ask" : "access.enable.ask"))], fields: [],
+        send: () => patch({ disabled: what === "disable" }) });
+  }
+}
+
+export function newService() {
+  return askFields({
+    title: t("access.service.new"), action: t("access.make"),
+    fields: [
+      { name: "name", label: t("column.name"), attributes: { maxlength: 128, autocapitalize: "none", spellcheck: false } },
+      { name: "description", label: t("access.description"), attributes: { maxlength: 300 } },
+    ],
+    send: async ({ name, description }) => {
+      await send("POST", "/services", { body: { name: name.trim(), description: description.trim() } });
+      toast(t("access.made", { what: name.trim() }));
+    },
+  });
+}
+
+/** @param {string} name of the service account */
+export function newServiceToken(name) {
+  return askFields({
+    title: `${t("account.token.new")}: ${name}`, action: t("account.token.make"),
+    fields: [
+      { name: "name", label: t("account.token.name"), attributes: { maxlength: 80 } },
+      { name: "days", label: t("account.token.days"), type: "number", value: "90", attributes: { min: 1, max: 3650 } },
+    ],
+    send: async (values) => {
+      const made = await send("POST", "/tokens", { body: { name: values.name.trim(), days: Number(values.days), owner: `service:${name}` } });
+      return shownOnce(made.token);
+    },
+  });
+}

@@ -1,0 +1,101 @@
+/** Who did what, the newest first; whether what is kept of it holds together. */
+import { get } from "../api.js";
+import { byId, h, hold, icon, isHeld } from "../dom.js";
+import { grid } from "../grid.js";
+import { announce, note } from "../notices.js";
+import { Pager } from "../pager.js";
+import { redraw } from "../redraw.js";
+import { Refresher } from "../refresher.js";
+import { stamp } from "../stamp.js";
+import { t, word } from "../text.js";
+
+const NAMES = ["who", "action", "object", "outcome", "from", "to"];
+/** More pages of a verification than any audit has: nothing loops for ever. */
+const MOST_PAGES = 100_000;
+
+export function start() {
+  const form = /** @type {HTMLFormElement} */ (byId("filters"));
+  const pager = new Pager(t("pager.label"), () => void list.now());
+  const list = new Refresher((signal) => load(pager, signal));
+  let typing = 0;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", ({ target }) => {
+    const search = new URLSearchParams({ ...query(), [target.name]: target.value.trim() });
+    NAMES.filter((name) => !search.get(name)).forEach((name) => search.delete(name));
+    window.history.replaceState(null, "", search.size ? `/audit?${search}` : "/audit");
+    pager.reset();
+    window.clearTimeout(typing);
+    typing = window.setTimeout(() => void list.now(), 200);
+  });
+  for (const [name, value] of Object.entries(query())) form.elements[name].value = value;
+  byId("verify").addEventListener("click", () => void verify());
+  return list.now();
+}
+
+function query() {
+  const search = new URLSearchParams(window.location.search);
+  return Object.fromEntries(NAMES.map((name) => [name, search.get(name) ?? ""]));
+}
+
+/** As the call takes it: fields for times know no zone, and are of this browser's. */
+function asked() {
+  const { from, to, ...others } = query();
+  const instant = (/** @type {string} */ text) => (text && !Number.isNaN(Date.parse(text)) ? new Date(text).toISOString() : "");
+  return { ...others, from: instant(from), to: instant(to) };
+}
+
+const COLUMNS = [
+  { key: "when", draw: (/** @type {any} */ one) => stamp(one.ms) },
+  { key: "who", draw: (/** @type {any} */ one) => [h("strong", {}, one.who), h("div", { class: "sub" }, [one.via, one.address].filter(Boolean).join(" · "))], className: "wraps" },
+  { key: "action", draw: (/** @type {any} */ one) => h("code", {}, one.action) },
+  { key: "object", draw: (/** @type {any} */ one) => one.object, className: "wraps" },
+  { key: "outcome", draw: (/** @type {any} */ one) => h("span", { class: one.outcome === "done" ? "tone-ok" : "tone-bad" }, word("outcome", one.outcome)) },
+  { key: "details", draw: details, className: "wraps" },
+];
+
+/** @param {any} entry */
+function details({ details: more }) {
+  if (!Object.keys(more).length) return null;
+  return h("details", {}, h("summary", {}, Object.keys(more).join(", ")), h("pre", { class: "named" }, JSON.stringify(more, null, 1)));
+}
+
+/** @param {Pager} pager @param {AbortSignal} signal */
+async function load(pager, signal) {
+  try {
+    const wanted = JSON.stringify(query());
+    const { items, nextCursor, warnings = [] } = await get("/audit", { query: { ...asked(), cursor: pager.cursor, limit: 50 }, signal });
+    if (wanted !== JSON.stringify(query())) return; // somebody types: others are asked for in a moment
+    redraw(byId("entries"), items.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("title.audit") },
+      grid(t("title.audit"), COLUMNS, items, "auto stack", ({ hash }) => hash)) : h("p", { class: "empty" }, icon("info-circle"), " ", t(nextCursor ? "audit.none.here" : "audit.none")), pager.buttons(nextCursor));
+    note(byId("problem"), warnings.join("; ") || null, "info");
+  } catch (error) {
+    if (signal.aborted) throw error;
+    note(byId("problem"), error.message);
+  }
+  byId("entries").setAttribute("aria-busy", "false");
+}
+
+/** All of it, page by page. */
+async function verify() {
+  const button = byId("verify");
+  if (isHeld(button)) return;
+  hold(button, true);
+  const chains = /** @type {any[]} */ ([]);
+  try {
+    let cursor = null;
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const told = await get("/audit/verify", { query: { cursor } });
+      chains.push(...told.items);
+      cursor = told.nextCursor;
+      if (!cursor) break;
+    }
+    const broken = chains.filter(({ problem }) => problem);
+    const text = broken.length ? broken.map(({ chain, problem }) => `${chain}: ${problem}`).join("; ") : t("audit.whole", { n: chains.reduce((sum, { entries }) => sum + entries, 0) });
+    note(byId("verified"), text, broken.length ? "bad" : "info");
+    announce(text);
+  } catch (error) {
+    note(byId("verified"), error.message);
+  } finally {
+    hold(button, false);
+  }
+}

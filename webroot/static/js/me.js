@@ -1,0 +1,39 @@
+/** The caller in the bar: their name, the way to their account, the way out; places for those who may go there. */
+import { send } from "./api.js";
+import { isAdmin, mayAnything } from "./caller.js";
+import { byId, fill, h, icon } from "./dom.js";
+import { note } from "./notices.js";
+import { keepSecret } from "./secret.js";
+import { t } from "./text.js";
+
+/** @param {import("./caller.js").Whoami | null} me */
+export function showCaller(me) {
+  document.querySelectorAll("[data-for=admin]").forEach((one) => void (/** @type {HTMLElement} */ (one).hidden = !isAdmin()));
+  const newJob = document.getElementById("new-job");
+  if (newJob) newJob.hidden = !mayAnything("editor");
+  if (!me) return;
+  note(byId("auth-note"), noteOf(me), me.via === "link" ? "bad" : "warn");
+  const menu = byId("me");
+  menu.hidden = false;
+  if (me.via === "nobody") {
+    fill(menu, h("a", { class: "btn btn-quiet", href: "/login" }, icon("person"), " ", t("login.action")));
+    return;
+  }
+  byId("me-name").textContent = me.name;
+  byId("me-toggle").title = t("me.known", { name: me.name, via: me.via });
+  const out = byId("me-out");
+  out.hidden = me.via !== "session";
+  out.addEventListener("click", () => void logOut());
+}
+
+/** @param {import("./caller.js").Whoami} me */
+function noteOf(me) {
+  if (me.auth === "required" || document.querySelector(".note[role=note]")) return null;
+  return me.auth === "warn" ? t("auth.warn") : null;
+}
+
+async function logOut() {
+  await send("POST", "/logout").catch(() => null); // a session that is over is what is wanted
+  keepSecret("");
+  window.location.assign("/login");
+}

@@ -1,0 +1,58 @@
+/**
+ * The second secret of a session. Where a browser speaks to this machine without TLS, its cookies reach every port of it;
+ * what is kept for a tab does not. It goes along with each call; a new tab asks the others for it.
+ */
+
+const KEY = "etcron.session";
+const WAIT_MS = 300;
+/** Only tabs of this very origin hear it, port included. */
+const channel = "BroadcastChannel" in window ? new BroadcastChannel("etcron") : null;
+let here = "";
+
+/** The secret; "" where there is none. */
+export function secret() {
+  try {
+    return sessionStorage.getItem(KEY) ?? here;
+  } catch {
+    return here;
+  }
+}
+
+/** @param {string} text */
+function store(text) {
+  here = text;
+  try {
+    if (text) sessionStorage.setItem(KEY, text);
+    else sessionStorage.removeItem(KEY);
+  } catch {
+    // the reader lets nothing be kept: it holds for this page
+  }
+}
+
+/** Somebody has logged in here, or out (""): the other tabs know it too. @param {string} text */
+export function keepSecret(text) {
+  store(text);
+  channel?.postMessage({ secret: text });
+}
+
+/** What another tab has, where it has another one. @returns {Promise<boolean>} whether there is a new one now */
+export function askOtherTabs() {
+  if (!channel) return Promise.resolve(false);
+  const before = secret();
+  return new Promise((resolve) => {
+    const end = (/** @type {boolean} */ found) => {
+      window.clearTimeout(timer);
+      channel.removeEventListener("message", look);
+      resolve(found);
+    };
+    const look = () => secret() !== before && end(true);
+    const timer = window.setTimeout(() => end(false), WAIT_MS);
+    channel.addEventListener("message", look);
+    channel.postMessage({ wanted: true, not: before });
+  });
+}
+
+channel?.addEventListener("message", ({ data }) => {
+  if (data.wanted && secret() && secret() !== data.not) channel.postMessage({ secret: secret() });
+  if (typeof data.secret === "string") store(data.secret);
+});
