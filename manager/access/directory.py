@@ -205,13 +205,23 @@ class Directory:
             return False
         if session.role is not None:
             return True
-        by_provider = session.way is SessionWay.OIDC
-        if not self._is_good(session.subject, since=held.made_at, may_be_unknown=by_provider):
+        if session.way is SessionWay.OIDC:
+            return self._is_of_provider(session.subject)
+        if not self._is_good(session.subject, since=held.made_at):
             return False
         user = self.users.get(session.subject.name) if session.proof is not None else None
         return session.proof is None or (
             user is not None and user.record.password is not None and digest_of(user.record.password) == session.proof
         )
+
+    def _is_of_provider(self, subject: Subject) -> bool:
+        """Whether a login provider's word still stands for somebody: there need be no record, but one that is disabled,
+        unreadable or has a password, and so is somebody else, ends it. A record may be younger than the session.
+        """
+        user = self.users.get(subject.name)
+        if user is None:
+            return subject not in self._unreadable
+        return not user.record.disabled and user.record.password is None
 
     def subjects_of(self, subject: Subject) -> frozenset[Subject]:
         """What bindings may be of, for who it is: a user counts as their groups, too."""
@@ -219,7 +229,7 @@ class Directory:
         groups = () if held is None else held.record.groups
         return frozenset({subject, *(Subject(SubjectKind.GROUP, name) for name in groups)})
 
-    def _is_good(self, subject: Subject, *, since: int, may_be_unknown: bool = False) -> bool:
+    def _is_good(self, subject: Subject, *, since: int) -> bool:
         """Whether a credential that was made at this revision still stands for somebody.
 
         Another user may have got the name of a deleted one: what was made before them is not theirs.
@@ -227,9 +237,7 @@ class Directory:
         match subject.kind:
             case SubjectKind.USER:
                 user = self.users.get(subject.name)
-                if user is None:
-                    return may_be_unknown and subject not in self._unreadable
-                return not user.record.disabled and user.made_at <= since
+                return user is not None and not user.record.disabled and user.made_at <= since
             case SubjectKind.SERVICE:
                 service = self.services.get(subject.name)
                 return service is not None and not service.record.disabled and service.made_at <= since

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientResponse, CookieJar
 
 from common.access.accounts import User
-from common.access.credentials import digest_of
+from common.access.credentials import SessionWay, digest_of
 from common.access.rights import Role
 from common.access.subjects import Subject
 from manager.access.logins import make_link
@@ -343,6 +343,33 @@ async def test_token_is_made_shown_once_and_revoked(guarded: Managed, access: Ac
     assert made["id"] in ids
     assert (await browser.request("DELETE", f"/api/v1/tokens/{made['id']}")).status == 200
     assert (await guarded.http.get("/api/v1/whoami", headers=headers)).status == 401
+
+
+async def test_user_whom_only_a_login_provider_knows_makes_a_token_and_stays_logged_in(
+    guarded: Managed, access: Accessing
+) -> None:
+    await access.bind("user:olga", Role.VIEWER)
+    cookie = await access.session("user:olga", way=SessionWay.OIDC)
+    async with guarded.http.post("/api/v1/tokens", json={"name": "x"}, headers=cookie.headers) as response:
+        made = await response.json()
+        assert response.status == 201, made
+    token = {"Authorization": f"Bearer {made['token']}"}
+    for headers, expected in ((cookie.headers, 200), (token, 200)):
+        async with guarded.http.get("/api/v1/jobs", headers=headers) as response:
+            assert response.status == expected
+    await access.change_user("olga", disabled=True)
+    for headers in (cookie.headers, token):
+        async with guarded.http.get("/api/v1/jobs", headers=headers) as response:
+            assert response.status == 401
+
+
+async def test_attack_session_of_a_provider_outlives_that_its_name_is_given_to_a_local_user(
+    guarded: Managed, access: Accessing
+) -> None:
+    cookie = await access.session("user:olga", way=SessionWay.OIDC)
+    await access.user("olga", Role.ADMIN, password=await Passwords().hash(PASSWORD))
+    async with guarded.http.get("/api/v1/jobs", headers=cookie.headers) as response:
+        assert response.status == 401
 
 
 @pytest.mark.parametrize(
