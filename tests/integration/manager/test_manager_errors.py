@@ -38,7 +38,7 @@ async def test_unexpected_error_has_a_reference_and_no_traceback(
 async def test_list_that_breaks_off_is_not_taken_for_a_whole_one(
     manager: Managed, is_begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def jobs(_: object) -> AsyncIterator[list[Stored]]:
+    async def jobs(*_: object) -> AsyncIterator[list[Stored]]:
         yield [Stored(name="x" * 100_000 if is_begun else "one", job=None, mark=None)]
         raise RuntimeError("in the middle")
 
@@ -56,7 +56,7 @@ async def test_client_that_leaves_in_the_middle_of_a_list_is_no_error(
 ) -> None:
     left = asyncio.Event()
 
-    async def jobs(_: object) -> AsyncIterator[list[Stored]]:
+    async def jobs(*_: object) -> AsyncIterator[list[Stored]]:
         try:
             while True:
                 yield [Stored(name="x" * 10_000, job=None, mark=None)]
