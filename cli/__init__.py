@@ -8,6 +8,7 @@ login.py profiles.py            `login`, `logout`, `whoami`; what is kept of a l
 users.py services.py tokens.py sessions.py bindings.py access.py secret_text.py
                                 who may do what: clients of a manager, by noun; secrets that are typed
 cron.py                         what an expression means, without any server
+signing.py                      on a manager's host: keys, and signatures for jobs that have none
 client.py                       a manager's HTTP API, and what waits for it
 arguments.py errors.py times.py what their command lines have in common, exit statuses, instants
 printing.py progress.py         what is printed: tables, colours, how far it is

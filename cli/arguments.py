@@ -32,6 +32,7 @@ GROUPS: Final = {
     "session": "cli.sessions",
     "binding": "cli.bindings",
     "access": "cli.access",
+    "signing": "cli.signing",
 }
 """The module of each noun, loaded when it is asked for; `worker` is a program, too, so it is not among them."""
 LOGIN_COMMANDS: Final = ("login", "logout", "whoami")

@@ -37,6 +37,7 @@ _ELSEWHERE: Final = (
     ("session", "list and end sessions (etcron session --help)"),
     ("binding", "who has which role on what: add, list, remove (etcron binding --help)"),
     ("access", "what may somebody do, and who may touch a job? (etcron access --help)"),
+    ("signing", "keys that jobs are signed with, on a manager's host (etcron signing --help)"),
 )
 """What is loaded by itself; here it is only listed."""
 _EXAMPLES: Final = """\

@@ -116,6 +116,7 @@ def make_parts(
     )
     remembered = Allowance("calls that are remembered")
     watching, events = _live(etcd, keys, history, ending, health, name=name, clock=clock, pace=pace)
+    watching.catalog.trust = None if seal is None else seal.trust
     service = JobService(
         etcd,
         keys,

@@ -7,7 +7,7 @@ from common.errors import ConfigError, Problem
 from common.protocol.signatures import Seal, SigningMode, Trust
 from common.signing.keys import KeyFileError, PublicKeys, Signer
 
-_KEYS = "name files with public keys (PEM, Ed25519), or directories of *.pub files; `etcron admin keygen` makes them"
+_KEYS = "name files with public keys (PEM, Ed25519), or directories of *.pub files; `etcron signing keygen` makes them"
 
 
 def trust_of(config: SharedConfig) -> Trust | None:
@@ -24,7 +24,7 @@ def seal_of(config: SharedConfig) -> Seal | None:
     try:
         signer = Signer.load(config.signing_key_file)
     except (KeyFileError, OSError) as error:
-        remedy = "make one with `etcron admin keygen FILE`, as the manager's user"
+        remedy = "make one with `etcron signing keygen FILE`, as the manager's user"
         raise ConfigError([Problem(field="signingKeyFile", message=str(error), remedy=remedy)]) from error
     keys = _public_keys(config).with_own(signer)
     return Seal(signer=signer, trust=Trust(cluster=config.signed_for, keys=keys))

@@ -9,7 +9,7 @@ is behind `Signs` and `Verifies` (``common/signing``). Pure: no clock, no I/O.
 
 *Generation*: milliseconds since the epoch by the manager that signs, at least one more than that of the spec replaced.
 A worker refuses a job below the highest that it has verified. Signing anew all that a backup has brought back
-(``etcron admin sign-all --again``) therefore raises every job above what workers have seen.
+(``etcron signing sign-all --again``) therefore raises every job above what workers have seen.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Signer:
             raise KeyFileError(f"{path} can be read by others than its owner: chmod 600 {path}")
         private = _loaded(path, lambda pem: load_pem_private_key(pem, password=None), "private")
         if not isinstance(private, Ed25519PrivateKey):
-            raise KeyFileError(f"{path} holds no Ed25519 key: make one with `etcron admin keygen`")
+            raise KeyFileError(f"{path} holds no Ed25519 key: make one with `etcron signing keygen`")
         return cls(private)
 
 
@@ -97,7 +97,7 @@ class PublicKeys:
         for path in _files(paths):
             public = _loaded(path, load_pem_public_key, "public")
             if not isinstance(public, Ed25519PublicKey):
-                raise KeyFileError(f"{path} holds no Ed25519 key: make one with `etcron admin keygen`")
+                raise KeyFileError(f"{path} holds no Ed25519 key: make one with `etcron signing keygen`")
             keys[name_of(public)] = public
         return cls(keys)
 

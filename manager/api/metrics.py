@@ -101,6 +101,8 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
         yield jobs
         blocked = len(seen.report.blocked)
         yield _gauge("etcron_jobs_blocked", "Jobs that do not fire yet, for their marks lie ahead.", blocked)
+        unsigned = seen.report.jobs.unsigned_count or 0
+        yield _gauge("etcron_jobs_unsigned", "Jobs that no manager has signed, where this one signs.", unsigned)
     if seen.failing is not None:
         yield _gauge(
             "etcron_jobs_failing", "Jobs whose newest record is failed, timeout, lost or missed.", seen.failing

@@ -28,6 +28,9 @@ class JobsReport:
     broken_count: int | None = None
     without_worker: Sequence[tuple[str, str]] = ()
     without_worker_count: int | None = None
+    unsigned: Sequence[tuple[str, str]] = ()
+    unsigned_count: int | None = None
+    """None: also where this manager signs nothing."""
 
     @property
     def problems(self) -> list[str]:
@@ -35,11 +38,13 @@ class JobsReport:
         told = [f"the job {name} cannot run: {why}" for name, why in self.without_worker]
         told += _rest(self.without_worker_count, len(told), "jobs cannot run on any live worker")
         broken = [f"the job {name} is broken: {problem}" for name, problem in self.broken]
-        return [*told, *broken, *_rest(self.broken_count, len(broken), "jobs are broken")]
+        told += [*broken, *_rest(self.broken_count, len(broken), "jobs are broken")]
+        told += [f"the job {name} {why}: workers that require it do not run it" for name, why in self.unsigned]
+        return [*told, *_rest(self.unsigned_count, len(self.unsigned), "jobs are not signed")]
 
     def view(self) -> dict[str, Any]:
         """As ``/readyz?verbose`` shows it."""
-        return {
+        document = {
             "state": "unknown" if self.broken_count is None else "degraded" if self.problems else "ok",
             "withoutWorker": {
                 "count": self.without_worker_count,
@@ -49,6 +54,10 @@ class JobsReport:
                 "count": self.broken_count, "first": [{"name": name, "problem": text} for name, text in self.broken],
             },
         }  # fmt: skip
+        if self.unsigned_count is not None:
+            first = [{"name": name, "problem": f"it {text}"} for name, text in self.unsigned]
+            document["unsigned"] = {"count": self.unsigned_count, "first": first}
+        return document
 
 
 async def look_at_jobs(
@@ -60,6 +69,7 @@ async def look_at_jobs(
     """
     broken = catalog.broken if rights.sees_unlabelled else set[str]()
     report_broken = [(name, (catalog.problem_of(name) or "")[:_LONGEST]) for name in sorted(broken)[:_NAMED]]
+    unsigned = [name for name in sorted(catalog.unsigned) if catalog.seen(name, rights) is not None]
     away, without, count = tuple(away), list[tuple[str, str]](), 0
     fits = _Fits(members)
     for index, names in enumerate(list(catalog.needs.values()) if members else (), 1):
@@ -81,6 +91,8 @@ async def look_at_jobs(
     return JobsReport(
         broken=report_broken, broken_count=len(broken), without_worker=without,
         without_worker_count=count if members else None,
+        unsigned=[(name, catalog.unsigned.get(name, "is not signed")) for name in unsigned[:_NAMED]],
+        unsigned_count=None if catalog.trust is None else len(unsigned),
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 _COMPETING_S = 0.03
 _UNSIGNED = (
     "is not signed, for what etcd held before this change was not: workers that require signatures do not run it; look "
-    "at it and save it as a whole, or use `etcron admin sign-all`"
+    "at it and save it as a whole, or use `etcron signing sign-all`"
 )
 
 

@@ -21,6 +21,7 @@ from common.errors import InvalidInputError, Problem
 from common.etcd import Change
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
+from common.protocol.signatures import Trust
 from common.protocol.txn import KeyValue
 
 _MOST_SIGHTS: Final = 16
@@ -159,6 +160,10 @@ class Catalog:
         self.states: Counter[ListState] = Counter()
         """How many are enabled, paused and broken."""
         self.broken: set[str] = set()
+        self.trust: Trust | None = None
+        """Whose signatures are looked for; None: nobody's, and no job is told of as unsigned."""
+        self.unsigned: dict[str, str] = {}
+        """Jobs that no known key has signed, and why, as far as a look at them tells."""
         self.needs: dict[Need, dict[str, None]] = {}
         """The enabled jobs that ask for labels or slots, by what they ask for."""
         self.changes = Changes()
@@ -267,12 +272,16 @@ class Catalog:
         self.states[job.state] += 1
         if job.saved is None:
             self.broken.add(job.name)
-        elif (need := _need(job)) is not None:
+            return
+        if self.trust is not None and (fault := self.trust.key_fault(job.saved.signature)) is not None:
+            self.unsigned[job.name] = fault
+        if (need := _need(job)) is not None:
             self.needs.setdefault(need, {})[job.name] = None
 
     def _uncount(self, known: KnownJob) -> None:
         self.states[known.state] -= 1
         self.broken.discard(known.name)
+        self.unsigned.pop(known.name, None)
         if (need := _need(known)) is not None:
             self.needs[need].pop(known.name)
             if not self.needs[need]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from cli.__main__ import main
 from common.clock import SystemClock
 from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
@@ -163,6 +165,52 @@ async def test_a_worker_that_starts_anew_still_knows_the_highest_generation(
     await put_job(world, "job", old)
     async with signing.working() as worker:
         assert "older" in await is_set_aside(worker, "job")
+
+
+async def test_jobs_that_are_not_signed_are_shown_and_then_exactly_these_are_signed(
+    signing: Signing, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.save("first", "echo 1")
+    await world.save("second", "echo 2")
+    marks = [await world.etcd.get(world.keys.mark(name)) for name in ("first", "second")]
+    fingerprint = (await sign_all(signing, capsys)).rpartition(" ")[2]
+    await world.save("second", "echo forged meanwhile")
+    with pytest.raises(SystemExit):
+        await sign_all(signing, capsys, "--yes", fingerprint)
+    shown = await sign_all(signing, capsys)
+    assert "echo forged meanwhile" in shown
+    await sign_all(signing, capsys, "--yes", shown.rpartition(" ")[2])
+    assert "every job is signed" in await sign_all(signing, capsys)
+    assert (await world.etcd.get(world.keys.mark("first"))) == marks[0]
+    async with signing.managing() as manager, signing.working() as worker:
+        await worker.deciding()
+        assert (await world.record(await ask(manager, "first")))["output"] == "1\n"
+
+
+async def test_after_a_backup_was_restored_all_jobs_are_signed_anew(
+    signing: Signing, manager: Managed, worker: Working, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await save(manager, "job", command="echo old")
+    backup = await value_of(world, "job")
+    await save(manager, "job", command="echo new")
+    await world.record(await ask(manager, "job"))
+    await put_job(world, "job", backup)
+    assert "older" in await is_set_aside(worker, "job")
+    shown = await sign_all(signing, capsys, "--again")
+    await sign_all(signing, capsys, "--again", "--yes", shown.rpartition(" ")[2])
+    assert (await world.record(await ask(manager, "job")))["output"] == "old\n"
+
+
+async def sign_all(signing: Signing, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What it prints; SystemExit where its status is not 0."""
+    place = signing.place
+    flags = ("--etcd-endpoints", place.etcd, "--key-prefix", place.prefix, "--signing-key-file", str(signing.private))
+    capsys.readouterr()
+    status = await asyncio.to_thread(main, ["signing", "sign-all", *flags, *options])
+    printed = capsys.readouterr()
+    if status:
+        raise SystemExit(status)
+    return (printed.out + printed.err).strip()
 
 
 # Attacks
@@ -337,6 +385,11 @@ async def test_attack_a_manager_does_not_sign_what_somebody_put_into_etcd(
     await put_job(world, "job", SavedJob(spec=spec, anchor_ms=SystemClock().wall_ms()).to_json())
     for step in ("pause", "resume"):
         await manager.call("POST", f"/api/v1/jobs/job/{step}", {})
+    health = await manager.get("/readyz", verbose="")
+    assert health["checks"]["jobs"]["unsigned"]["count"] == 1
+    assert any("job is not signed" in problem for problem in health["problems"])
+    metrics = await manager.http.get("/metrics")
+    assert "etcron_jobs_unsigned 1.0" in await metrics.text()
     changed = await manager.call("PATCH", "/api/v1/jobs/job", {"timeoutSeconds": 5})
     assert "is not signed" in " ".join(changed["warnings"])
     assert SavedJob.from_json(await value_of(world, "job"), name="job").signature is None
