@@ -12,6 +12,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 from common.access.rights import Role
+from common.access.subjects import Subject
+from manager.access.logins import make_link
 from manager.access.passwords import Passwords
 from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, Usual, findings, overflow
 from tests.console.form import field
@@ -217,7 +219,7 @@ async def test_administrator_says_who_may_do_what(guarded: Guarded) -> None:
     await expect(page.locator("#users")).to_contain_text("root")
     await page.get_by_role("button", name="New user").click()
     await page.get_by_label("User name").fill("carol")
-    await page.get_by_label("Groups").fill(f"billing, {MARKUP}")
+    await page.get_by_label("Groups", exact=True).fill(f"billing, {MARKUP}")
     await page.get_by_role("button", name="Add").click()
     await expect(page.locator("#users")).to_contain_text("carol")
     await page.get_by_role("button", name="New binding").click()
@@ -256,6 +258,35 @@ async def test_audit_is_filtered_by_pages(guarded: Guarded) -> None:
     await page.get_by_role("button", name="Verify").click()
     await expect(page.locator("#verified")).to_contain_text("whole")
     await looks_good(guarded.console, page, "audit")
+
+
+async def test_link_that_is_good_once_lets_its_holder_in_and_says_so(guarded: Guarded) -> None:
+    secret = await make_link(
+        guarded.access.etcd, guarded.access.keys, subject=Subject.parse("uid:0"), reason="recovery",
+        now_ms=guarded.manager.parts.clock.wall_ms(), role=Role.ADMIN,
+    )  # fmt: skip
+    page = await guarded.console.open(f"/login#link={secret}", locale="en-GB")
+    await expect(page).to_have_url(f"{guarded.console.base}/")
+    await expect(page.locator("#auth-note")).to_contain_text("by a one-time link")
+    await expect(page.get_by_role("link", name="Access", exact=True)).to_be_visible()
+    await guarded.console.shoot_all(page, "by-link")
+    again = await guarded.console.open(f"/login#link={secret}", locale="en-GB")
+    await expect(again.locator("#problem")).to_contain_text("good only once")
+
+
+async def test_buttons_of_the_list_of_users(guarded: Guarded) -> None:
+    await guarded.person("root", Role.ADMIN)
+    await guarded.person("carol", groups=["billing"])
+    page = await guarded.log_in("root", "/access")
+    await page.get_by_role("button", name="Disable: carol").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Disable").click()
+    await expect(page.locator("#users")).to_contain_text("disabled")
+    await page.get_by_role("button", name="Remove: carol").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    await expect(page.locator("#users")).not_to_contain_text("carol")
+    await page.get_by_role("button", name="Remove: root").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    await expect(page.locator("#toasts")).to_contain_text("administrator")
 
 
 @pytest.mark.parametrize("language", ["en-GB", "zh-CN"])

@@ -34,6 +34,9 @@ export const mayEverywhere = (role) => isFree() || hasEverywhere(role);
 /** The same for what is guarded even where nobody has to log in: users, bindings, the audit. */
 export const isAdmin = () => me !== null && me.via !== "nobody" && (hasEverywhere("admin") || (me.auth === "required" && me.roles.includes("owner")));
 
+/** Whether the session is one for the first start or the last resort: it may everything, and no binding says so. */
+export const isByLink = () => me !== null && me.auth === "required" && me.via === "session" && me.roles.includes("owner") && !hasEverywhere("admin");
+
 /** @param {Role} role */
 const hasEverywhere = (role) => (me?.bindings ?? []).some((one) => one.labels === "all" && RANKS[one.role] >= RANKS[role]);
 

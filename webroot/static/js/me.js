@@ -1,7 +1,8 @@
 /** The caller in the bar: their name, the way to their account, the way out; places for those who may go there. */
 import { send } from "./api.js";
-import { isAdmin, mayAnything } from "./caller.js";
+import { isAdmin, isByLink, mayAnything } from "./caller.js";
 import { byId, fill, h, icon } from "./dom.js";
+import { on, status } from "./live/live.js";
 import { note } from "./notices.js";
 import { keepSecret } from "./secret.js";
 import { t } from "./text.js";
@@ -12,7 +13,9 @@ export function showCaller(me) {
   const newJob = document.getElementById("new-job");
   if (newJob) newJob.hidden = !mayAnything("editor");
   if (!me) return;
-  note(byId("auth-note"), noteOf(me), me.via === "link" ? "bad" : "warn");
+  const warn = () => note(byId("auth-note"), ...noteOf(me));
+  on(["status"], warn);
+  warn();
   const menu = byId("me");
   menu.hidden = false;
   if (me.via === "nobody") {
@@ -26,10 +29,11 @@ export function showCaller(me) {
   out.addEventListener("click", () => void logOut());
 }
 
-/** @param {import("./caller.js").Whoami} me */
+/** @param {import("./caller.js").Whoami} me @returns {[string | null, "bad" | "warn"]} */
 function noteOf(me) {
-  if (me.auth === "required" || document.querySelector(".note[role=note]")) return null;
-  return me.auth === "warn" ? t("auth.warn") : null;
+  if (me.auth === "required" && status.health?.etcd === "away") return [t("auth.away"), "bad"];
+  if (isByLink()) return [t("auth.link"), "bad"];
+  return [me.auth === "warn" ? t("auth.warn") : null, "warn"];
 }
 
 async function logOut() {

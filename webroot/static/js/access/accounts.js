@@ -16,7 +16,7 @@ export function usersTable(users) {
     { key: "groups", draw: (/** @type {any} */ one) => (one.groups ?? []).map((/** @type {string} */ name) => h("span", { class: "label" }, name)), className: "wraps" },
     { key: "way", draw: (/** @type {any} */ one) => t(one.hasPassword ? "access.by.password" : "access.by.provider") },
     { key: "created", draw: (/** @type {any} */ one) => stamp(one.createdMs) },
-    { key: "actions", draw: (/** @type {any} */ one) => one.problem ? removal(`/users/${encoded(one.name)}`, one.name) : [change("password", one), change("groups", one), change(one.disabled ? "enable" : "disable", one), removal(`/users/${encoded(one.name)}`, one.name)] },
+    { key: "actions", draw: (/** @type {any} */ one) => one.problem ? removal(`/users/${encoded(one.name)}`, one.name) : ["password", "groups", one.disabled ? "enable" : "disable"].map((what) => change(what, one)).concat(removal(`/users/${encoded(one.name)}`, one.name)) },
   ], users, ({ name }) => name);
 }
 
@@ -33,7 +33,7 @@ export function servicesTable(services) {
 /** @param {string} what @param {any} user */
 function change(what, user) {
   const label = t(`access.user.${what}`);
-  return [h("button", { type: "button", class: "btn btn-quiet", "data-key": what, "data-user": user.name, "data-change": what, "aria-label": `${label}: ${user.name}` }, label), " "];
+  return h("button", { type: "button", class: "btn btn-quiet", "data-key": what, "data-user": user.name, "data-change": what, "aria-label": `${label}: ${user.name}` }, label);
 }
 
 export function newUser() {

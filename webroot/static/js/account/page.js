@@ -48,8 +48,8 @@ async function load(signal) {
   try {
     const [sessions, tokens] = await Promise.all([get("/sessions", { signal }), get("/tokens", { signal })]);
     redraw(byId("sessions"), tableOf("account.sessions", [
-      { key: "way", draw: (/** @type {any} */ one) => [word("via", one.way), one.current && h("span", { class: "label" }, t("account.this"))] },
-      { key: "address", draw: (/** @type {any} */ one) => [one.address, h("div", { class: "sub clip", title: one.agent }, one.agent)], className: "wraps" },
+      { key: "way", draw: (/** @type {any} */ one) => [word("via", one.way), " ", one.current && h("span", { class: "label" }, t("account.this"))] },
+      { key: "address", draw: (/** @type {any} */ one) => [one.address, h("div", { class: "sub clip why", title: one.agent }, one.agent)], className: "wraps" },
       { key: "created", draw: (/** @type {any} */ one) => stamp(one.createdMs) },
       { key: "expires", draw: (/** @type {any} */ one) => stamp(one.expiresMs) },
       { key: "actions", draw: (/** @type {any} */ one) => revoke(`/sessions/${one.id}`, t("account.session.of", { address: one.address })) },
