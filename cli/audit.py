@@ -82,7 +82,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     for chain in broken:
         complain(f"{chain['chain']}: {chain['problem']}")
     entries, waiting = (sum(chain[name] for chain in chains) for name in ("entries", "waiting"))
-    state = f"{len(broken)} of {len(chains)} chains are broken" if broken else f"{len(chains)} chains are whole"
+    many = "1 chain is" if len(chains) == 1 else f"{len(chains)} chains are"
+    state = f"{len(broken)} of {len(chains)} chains broken" if broken else f"{many} whole"
     later = f"; {waiting} entries wait on managers' disks" if waiting else ""
     tell(f"{state}: {entries} entries{later}")
     return ExitStatus.NO if broken else ExitStatus.OK
