@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,6 +168,14 @@ async def test_each_is_told_at_its_start_which_permission_is_missing(own_etcd: E
         await check_access(manager, needed)  # a wider role is enough
         with pytest.raises(ConfigError, match="readwrite --prefix=true /etcron-auth/"):
             await check_access(manager, of_manager("/etcron"))
+
+
+def test_the_script_for_operators_grants_what_is_needed_and_nothing_else() -> None:
+    script = Path(__file__).parents[3] / "deploy" / "etcd-roles.sh"
+    printed = subprocess.run(["/bin/sh", str(script), "/etcron/"], capture_output=True, text=True, check=True).stdout
+    for role, needed in (("etcron-manager", of_manager("/etcron")), ("etcron-worker", of_worker("/etcron"))):
+        granted = [line for line in printed.splitlines() if f"grant-permission {role} " in line]
+        assert granted == [one.command.format(role=role) for one in needed]
 
 
 def test_a_worker_writes_neither_jobs_nor_drains_nor_versions_nor_rights() -> None:
