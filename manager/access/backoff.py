@@ -61,7 +61,12 @@ class Backoff:
         self._devices = Tries(at_once=10, each_s=30, clock=clock)
 
     def begin(self, *, account: str | None, address: str, device: str | None = None) -> Try:
-        """One more try. RequestError (429): not now. ``device``: the id of one that was seen to be known."""
+        """One more try. RequestError (429): not now.
+
+        ``device``: the id of one that was seen to be known; once its own tries are used up, it counts as any other.
+        """
+        if device is not None and self._devices.wait_s(device) > 0:
+            device = None
         counted = [(self._devices, device)] if device is not None else [(self._addresses, network_of(address))]
         if device is None and account is not None:
             counted.append((self._accounts, account))

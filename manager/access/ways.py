@@ -67,7 +67,11 @@ class SessionWay:
         self._used = used
 
     async def __call__(self, request: web.Request) -> Identity | None:
-        held = await self.held(request)
+        try:
+            held = await self.held(request)
+        except LoginNeededError:
+            request[STALE] = self._cookies.session(request)
+            raise
         if held is None:
             return None
         identity = self._directory.by_session(held.digest)[0]
@@ -82,18 +86,13 @@ class SessionWay:
 
     async def held(self, request: web.Request) -> Held[Session] | None:
         """The session of the cookie, which by itself lets nobody in; None: there is no cookie. LoginNeededError."""
-        name = self._cookies.session(request)
-        secret = given_cookie(request, name)
+        secret = given_cookie(request, self._cookies.session(request))
         if secret is None:
             return None
         await self._directory.ready()
         digest = digest_of(secret)
         await self._directory.has_session(digest)
-        try:
-            return self._directory.by_session(digest)[1]
-        except LoginNeededError:
-            request[STALE] = name
-            raise
+        return self._directory.by_session(digest)[1]
 
 
 def _check_second(request: web.Request, session: Session) -> None:

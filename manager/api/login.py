@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -258,7 +259,9 @@ def provider_shown(parts: Parts) -> dict[str, str] | None:
 async def came_from(request: web.Request) -> From:
     """Where a login comes from."""
     cookies = request.app[PARTS].cookies
-    device = given_cookie(request, cookies.device(request))
+    device: str | None = None
+    with suppress(LoginNeededError):  # it is there twice, and says nothing
+        device = given_cookie(request, cookies.device(request))
     session: Held[Session] | None = request.get(SESSION)
     if session is None:
         way = next((one for one in request.app[PARTS].access.ways if isinstance(one, SessionWay)), None)

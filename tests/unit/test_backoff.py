@@ -56,6 +56,11 @@ def test_device_that_is_known_is_not_locked_out_by_others_but_has_an_end_of_its_
     assert [refused(backoff, device="d") for _ in range(11)] == [0] * 10 + [30]
 
 
+def test_device_whose_tries_somebody_has_used_up_counts_as_any_other() -> None:
+    backoff = Backoff(clock=FakeClock())
+    assert [refused(backoff, device="d") for _ in range(21)] == [0] * 20 + [30]
+
+
 def test_addresses_of_one_ipv6_network_count_together() -> None:
     backoff = Backoff(clock=FakeClock())
     for number in range(30):

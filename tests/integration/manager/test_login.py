@@ -170,7 +170,7 @@ async def test_attack_fixation_the_session_from_before_a_login_is_over(guarded: 
     before, second = browser.secret, browser.headers["X-Etcron-Session"]
     assert (await browser.log_in()).status == 200
     old = {"Cookie": f"etcron_session_{guarded.http.port}={before}", "X-Etcron-Session": second}
-    assert (await browser.request("GET", "/api/v1/whoami", **old)).status == 401
+    assert (await guarded.http.get("/api/v1/whoami", headers=old)).status == 401
     assert len((await browser.get("/api/v1/sessions"))["items"]) == 1
 
 
@@ -226,6 +226,7 @@ async def test_attack_guessing_with_a_device_cookie_of_ones_own(guarded: Managed
     await access.user("mallory", password=await Passwords().hash(PASSWORD))
     browser = Browser(guarded)
     assert (await browser.log_in("mallory")).status == 200
+    # It is not known as alice's.
     statuses = [(await browser.log_in("alice", "wrong")).status for _ in range(11)]
     assert statuses == [401] * 10 + [429]
 
@@ -419,6 +420,13 @@ async def test_attack_idempotency_key_of_another_user_replays_their_answer(guard
         async with guarded.http.post("/api/v1/jobs/j/pause", json={}, headers=headers | key) as response:
             assert response.status == 200
             assert ("Idempotency-Replayed" in response.headers) is replayed
+
+
+async def test_change_is_recorded_under_the_name_of_whose_token_it_was(guarded: Managed, access: Accessing) -> None:
+    headers = await access.user("ann", Role.EDITOR)
+    await guarded.save('{"name": "j", "command": "true", "cronExpr": "0 0 0 1 1 * *"}', **headers)
+    async with guarded.http.get("/api/v1/jobs/j", headers=headers) as response:
+        assert (await response.json())["savedBy"] == "ann (token test)"
 
 
 async def test_attack_token_is_read_from_the_memory_of_idempotent_calls(guarded: Managed, access: Accessing) -> None:
