@@ -79,7 +79,16 @@ async def _run(folder: Path, jobs: int, records: int) -> dict[str, Any]:
         filled = await asyncio.to_thread(console_data.main, arguments)
         port = free_loopback_port()
         command = [sys.executable, "-m", "manager", "--api-port", str(port), "--etcd-endpoints", etcd.endpoint]
-        command += ["--mongodb-uri", log_store.uri, "--log-level", "warning", "--audit-dir", str(folder / "audit")]
+        command += [
+            "--mongodb-uri",
+            log_store.uri,
+            "--auth",
+            "off",
+            "--log-level",
+            "warning",
+            "--audit-dir",
+            str(folder / "audit"),
+        ]
         manager = await asyncio.to_thread(subprocess.Popen, command, cwd=_ROOT)
         try:
             url = f"http://127.0.0.1:{port}"

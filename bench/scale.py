@@ -132,7 +132,10 @@ async def manager_with(cluster: Cluster, jobs: int) -> dict[str, tuple[float, st
     """Figures of a manager with so many jobs."""
     port = free_port()
     manager = Process(
-        "manager", "manager-1", cluster.directory / "manager-1", (*cluster.shared, "--api-port", str(port))
+        "manager",
+        "manager-1",
+        cluster.directory / "manager-1",
+        (*cluster.shared, "--auth", "off", "--api-port", str(port)),
     )
     cluster.managers.append(manager)
     manager.start()

@@ -207,12 +207,12 @@ class ManagerConfig(SharedConfig):
         Key(name="apiWriteTimeout", kind=_MILLISECONDS, help="ms for an answer to be taken", legacy=True), 5000
     )
     allow_unauthenticated: bool = setting(
-        Key(name="allowUnauthenticated", kind=Truth(), help="listen beyond this machine although there is no login"),
+        Key(name="allowUnauthenticated", kind=Truth(), help="listen beyond this machine without a login"),
         False,
     )
     auth: AuthMode = setting(
         Key(name="auth", kind=Words(AuthMode), help="whether callers have to be known: off, warn (log only), required"),
-        AuthMode.OFF,
+        AuthMode.REQUIRED,
     )
     audit_dir: Path = setting(
         Key(name="auditDir", kind=Directory(), help="the audit of this manager, until the log store has it"),

@@ -171,7 +171,7 @@ async def _member(stack: AsyncExitStack, fleet: Fleet, program: str, name: str, 
     directory = fleet.directory / name
     endpoints = ",".join(way.endpoint for way in ways)
     shared = ("--etcd-endpoints", endpoints, "--mongodb-uri", f"mongodb://{logs.endpoint}/")
-    own: tuple[str, ...] = ("--api-port", str(port), "--audit-dir", str(directory / "audit"))
+    own: tuple[str, ...] = ("--api-port", str(port), "--auth", "off", "--audit-dir", str(directory / "audit"))
     if program == "worker":
         own = ("--worker-name", name, "--data-dir", str(directory / "data"), "--lost-after-seconds", "20")
         own += ("--shutdown-grace-seconds", "2", "--labels", f"{MACHINE}={name}", "--slots", str(SLOTS))

@@ -263,7 +263,7 @@ async def running_cluster(
             cluster.ports.append(port)
             name = f"manager-{number}"
             audit = ("--audit-dir", str(directory / name / "audit"))
-            flags = (*shared, *audit, "--api-port", str(port), *(flags_of or {}).get(name, ()))
+            flags = (*shared, *audit, "--auth", "off", "--api-port", str(port), *(flags_of or {}).get(name, ()))
             cluster.managers.append(Process("manager", name, directory / name, flags))
         for number in range(1, workers + 1):
             name = f"worker-{number}"

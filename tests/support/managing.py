@@ -148,7 +148,7 @@ async def managing(
     audit_dir = tempfile.TemporaryDirectory(prefix="etcron-audit-")
     config = load_manager_config(None, {}, {
         "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
-        "mongodbDatabase": place.database, "auditDir": audit_dir.name, **flags,
+        "mongodbDatabase": place.database, "auth": "off", "auditDir": audit_dir.name, **flags,
     })  # fmt: skip
     app = create_app(config, clock=clock or ShiftedClock(), pace=pace)
     async with AsyncExitStack() as stack:

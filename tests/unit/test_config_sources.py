@@ -78,7 +78,15 @@ def test_null_in_a_file_leaves_a_key_out(tmp_path: Path) -> None:
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     path = _written(
         tmp_path,
-        {"apiPort": "80a", "etcdEndpoint": [], "hedgeMs": True, "slots": 3, "host": "0.0.0.0", "leaseTtlSeconds": 400},
+        {
+            "apiPort": "80a",
+            "etcdEndpoint": [],
+            "hedgeMs": True,
+            "slots": 3,
+            "host": "0.0.0.0",
+            "auth": "off",
+            "leaseTtlSeconds": 400,
+        },
     )
 
     told = _problems(path, {"ETCRON_CONFIG_APIPROT": "1"})

@@ -32,6 +32,7 @@ async def process(place: Place, directory: Path, *flags: str) -> AsyncIterator[t
     arguments = [
         "--etcd-endpoints", place.etcd, "--key-prefix", place.prefix,
         "--mongodb-uri", place.log_store, "--mongodb-database", place.database,
+        *(() if "--auth" in flags else ("--auth", "off")),
         "--audit-dir", str(directory / "audit"), *flags,
     ]  # fmt: skip
     with log.open("wb") as stream:
