@@ -33,6 +33,8 @@ from cli.profiles import (
 )
 from cli.progress import Progress, megabytes, tracked
 
+UNIX: Final = "unix"
+"""``unix:/run/etcron/manager.sock``."""
 PAGE: Final = 500
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 60.0
@@ -193,7 +195,7 @@ class Client:
         if self._credential is not None:
             given |= self._credential.headers_for(self._base, _shown(self._base))
         try:
-            connection.request(method, self._base.path.rstrip("/") + target, body=data, headers=given)
+            connection.request(method, _prefix(self._base) + target, body=data, headers=given)
             response = connection.getresponse()
             body = _body(response)
         except (OSError, http.client.HTTPException) as error:
@@ -233,6 +235,8 @@ class Client:
 
     def _connection_to(self, base: SplitResult) -> http.client.HTTPConnection:
         host = base.hostname or ""
+        if base.scheme == UNIX:
+            return _UnixConnection(base.path)
         if base.scheme == "http":
             return http.client.HTTPConnection(host, base.port or 80, timeout=_CONNECT_S)
         try:
@@ -248,7 +252,7 @@ class Client:
         if status == 401 and self._credential is not None and self._credential.headers_for(self._base, ""):
             message = f"{self._credential.origin} lets nobody in (any more): `etcron login` gets another one"
             return ProblemError(message, error.status, error.document)
-        prefix = self._base.path.rstrip("/")
+        prefix = _prefix(self._base)
         if error.document.get("code") not in _NO_SUCH_CALL or not prefix:
             return error
         address = _shown(self._base._replace(path=""))
@@ -336,7 +340,27 @@ def _no_text(error: UnicodeEncodeError, status: ExitStatus) -> CommandError:
     return CommandError(f"{error.object!r} is not UTF-8; nothing is called so", status)
 
 
+class _UnixConnection(http.client.HTTPConnection):
+    """Through a manager's Unix socket, which knows its caller by their system user."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_CONNECT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _prefix(base: SplitResult) -> str:
+    """What stands before each path that is asked for."""
+    return "" if base.scheme == UNIX else base.path.rstrip("/")
+
+
 def _server(text: str) -> SplitResult:
+    if text.startswith(f"{UNIX}:/"):
+        return SplitResult(UNIX, "", "/" + text.removeprefix(f"{UNIX}:").lstrip("/"), "", "")
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)

@@ -131,7 +131,7 @@ def place_of(base: SplitResult) -> tuple[str, str, int, str]:
 
 def refuse_open_way(base: SplitResult, shown: str, what: str) -> None:
     """CommandError where a secret would go over plain HTTP beyond this machine."""
-    if base.scheme != "https" and not _is_loopback(base.hostname or ""):
+    if base.scheme not in ("https", "unix") and not _is_loopback(base.hostname or ""):
         message = (
             f"{what} is not sent to {shown}: over plain HTTP everybody on the way can read it; name the server with "
             "https://, or go through a tunnel to 127.0.0.1"

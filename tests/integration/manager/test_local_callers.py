@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
+import sys
 import tempfile
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -258,6 +261,12 @@ async def test_process_serves_both_and_removes_its_socket(place: Place, tmp_path
         assert (await OtherUser(groups=(GROUP,)).get(str(path)))[0] == 403
         async with through(path) as http, http.get(JOBS) as answer:
             assert answer.status == 200
+        listed = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "cli", "whoami", "--server", f"unix:{path}", stdout=PIPE,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[3]), "HOME": str(tmp_path)},
+        )  # fmt: skip
+        out, _ = await listed.communicate()
+        assert (listed.returncode, f"uid {os.geteuid()}" in out.decode()) == (0, True), out
         running.terminate()
         assert await running.wait() == 0
     assert not path.exists()
