@@ -171,8 +171,8 @@ class Directory:
         held = self.sessions.get(digest)
         if held is None or self._is_over(held.record.expires_ms):
             raise LoginNeededError("the session is over: log in again")
-        known = self._identities.get((Via.SESSION, held.record.id))
-        return known or self._remember(Via.SESSION, held.record.id, self._identity_of_session(held)), held
+        known = self._identities.get((Via.SESSION, digest))
+        return known or self._remember(Via.SESSION, digest, self._identity_of_session(held)), held
 
     def _identity_of_token(self, held: Held[Token]) -> Identity:
         owner, token = held.record.owner, held.record
