@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import pytest
 
+from common.access.credentials import SessionWay
 from common.access.rights import OWNER
+from common.access.subjects import Subject
 from common.errors import EtcdInDoubtError, EtcdRefusedError, UnavailableError
 from common.jobs.reader import parse_job
 from common.protocol.dedupe import ANYTHING
@@ -23,6 +25,7 @@ from common.protocol.txn import Txn, TxnResult
 from manager.use_cases.drains import Drained
 from manager.use_cases.kills import KillOutcome
 from manager.use_cases.run_now import Wanted
+from tests.support.access import Accessing
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
@@ -198,6 +201,24 @@ async def run_now(manager: Managed) -> int:
     return (await manager.parts.run_now.ask("j", Wanted(), by="me", rights=OWNER, address="a")).status
 
 
+async def log_in(manager: Managed) -> str:
+    await manager.parts.sessions.open(ADA, way=SessionWay.PASSWORD, address="a", agent="a browser")
+    return "opened"
+
+
+async def make_token(manager: Managed) -> str:
+    await manager.parts.tokens.make(CI, name="deploy", days=1, role=None, by="me")
+    return "made"
+
+
+async def service_account(manager: Managed) -> None:
+    await Accessing(manager).service(CI.name)
+
+
+async def add_user(manager: Managed) -> str:
+    return (await manager.parts.accounts.add_user("bob", password=None, groups=(), by="me")).name
+
+
 async def call_with_a_key(manager: Managed) -> str:
     response = await manager.http.post(PAUSE, json={}, headers=KEY)
     if response.status == 503:
@@ -206,6 +227,7 @@ async def call_with_a_key(manager: Managed) -> str:
     return "paused"
 
 
+ADA, CI = Subject.parse("user:ada"), Subject.parse("service:ci")
 SERVICE, KILLS, DRAINS = "manager/use_cases/jobs.py", "manager/use_cases/kills.py", "manager/use_cases/drains.py"
 SENDERS: Final = {
     "save that names a revision": Sender(
@@ -270,6 +292,18 @@ SENDERS: Final = {
     "run now": Sender(
         module="manager/use_cases/run_now.py", prepare=saved, send=run_now, others=asked_and_run,
         done=202, says="a run of 'j' may or may not have been asked for",
+    ),
+    "login": Sender(
+        module="manager/access/sessions.py", prepare=nothing, send=log_in, others=nothing,
+        done="opened", says="it may or may not have been done",
+    ),
+    "new token": Sender(
+        module="manager/access/tokens.py", prepare=service_account, send=make_token, others=nothing,
+        done="made", says="it may or may not have been done",
+    ),
+    "new user": Sender(
+        module="manager/use_cases/access_records.py", prepare=nothing, send=add_user, others=nothing,
+        done="bob", says="it is not known whether",
     ),
     "beginning of a call with a key": Sender(
         module="manager/http/idempotency.py", prepare=saved, send=call_with_a_key, others=nothing,

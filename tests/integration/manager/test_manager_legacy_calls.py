@@ -17,6 +17,7 @@ JOB1 = '{"name":"job1","command":"echo hello","cronExpr":"*/5 * * * * * *"}'
 DEFAULTS = {
     "name": "job1", "command": "echo hello", "cronExpr": "*/5 * * * * * *", "timezone": "UTC", "enabled": True,
     "overlap": "skip", "timeoutSeconds": 0, "killGraceSeconds": 5, "outputLimitBytes": 262144, "env": {},
+    "secrets": {}, "secretFiles": {},
     "misfire": {"policy": "latest", "graceSeconds": 60, "windowSeconds": 3600, "limit": 10},
     "lostAfterSeconds": None, "labels": {},
     "every": None, "offset": None, "after": None, "at": None, "startAt": None, "endAt": None, "calendar": None,

@@ -67,7 +67,7 @@ def _changing_calls() -> list[tuple[str, str, dict[str, Any]]]:
     found = []
     for path, calls in document()["paths"].items():
         for method, call in calls.items():
-            if method not in ("get", "delete"):
+            if "requestBody" in call:
                 schema = call["requestBody"]["content"]["application/json"]["schema"]
                 found.append((method.upper(), path, schema if "properties" in schema else job_schema()))
     return found
