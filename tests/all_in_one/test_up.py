@@ -16,6 +16,8 @@ from tests.support.other_user import OtherUser
 from tests.support.running_up import STARTS_WITHIN_S, running_up
 from tests.support.waiting import wait_until
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "http"
+
 pytestmark = [pytest.mark.slow, pytest.mark.etcd, pytest.mark.logstore]
 
 
@@ -35,6 +37,21 @@ async def test_examples_run_within_seconds_and_all_of_it_stops_in_order(tmp_path
         assert await up.ends() == 0
         assert up.out.endswith("stopped\n")
         assert not any(child.is_running() for child in children)
+
+
+async def test_whoever_has_started_it_makes_the_calls_of_the_legacy_api_without_a_login(tmp_path: Path) -> None:
+    order = ("save_job", "list_jobs", "job_log", "kill_job", "list_workers", "delete_job")
+    assert {path.stem for path in EXAMPLES.glob("*.http")} == set(order)
+    async with running_up(tmp_path) as up:
+        for name in order:
+            head, _, body = (EXAMPLES / f"{name}.http").read_text().partition("\n\n")
+            first, *lines = head.splitlines()
+            method, _, url = first.partition(" ")
+            headers = dict(line.split(": ", 1) for line in lines)
+            there = up.url + url.removeprefix("http://localhost:8070")
+            async with up.http.request(method, there, data=body.strip() or None, headers=headers) as answer:
+                assert answer.status == 200, name
+                assert (await answer.json())["errno"] == 0, name
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can call as another user")
