@@ -119,7 +119,7 @@ async def _shown_or_signed(config: ManagerConfig, seal: Seal, *, again: bool, ye
         if yes != fingerprint:
             message = f"nothing was signed: what would be signed has the fingerprint {fingerprint}; look at it first"
             raise CommandError(message, ExitStatus.CONFLICT)
-        changed = [one.name for one in unsigned if not await _sign(etcd, keys, seal, one)]
+        changed = [one.name for one in unsigned if not await sign(etcd, keys, seal, one.name, one.kv)]
     tell(f"{len(unsigned) - len(changed)} jobs signed")
     if changed:
         message = f"not signed, for they have changed or have no mark: {', '.join(map(one_line, changed))}; look again"
@@ -154,10 +154,10 @@ def _fingerprint(unsigned: Iterable[_Unsigned]) -> str:
     return digest([[one.name, one.kv.value.decode(errors="surrogateescape")] for one in unsigned])[:12]
 
 
-async def _sign(etcd: EtcdClient, keys: Keys, seal: Seal, one: _Unsigned) -> bool:
-    """Whether it was as it was looked at, and is signed now."""
-    stored = Stored.found(one.name, await etcd.txn(Txn((), Stored.look(keys, one.name))))
-    if stored.job is None or stored.job.mod_revision != one.kv.mod_revision:
+async def sign(etcd: EtcdClient, keys: Keys, seal: Seal, name: str, looked_at: KeyValue) -> bool:
+    """Whether the job was as it was looked at, and is signed now."""
+    stored = Stored.found(name, await etcd.txn(Txn((), Stored.look(keys, name))))
+    if stored.job is None or stored.job.mod_revision != looked_at.mod_revision:
         return False
     try:
         edit = plan_sealing(keys, stored, now_ms=SystemClock().wall_ms(), seal=seal)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from tempfile import NamedTemporaryFile
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from cli.signing import sign
 from common.access.rights import OWNER
 from common.protocol.access_keys import AccessKeys
 from common.protocol.drain import Drain
@@ -38,12 +44,12 @@ Change = Callable[[Managed], Awaitable[Any]]
 
 def changes(
     name: str, change: Change, before: dict[str, Any] | None = None, prepare: Change | None = None, *,
-    losing: int = 0,
+    losing: int = 0, signs: bool = False,
 ) -> None:  # fmt: skip
-    """A situation: a job (or none) was saved; five minutes later somebody makes this change."""
+    """A situation: a job (or none) was saved; five minutes later somebody makes this change. `signs`: its manager."""
 
     async def bring_about(stage: Stage) -> None:
-        async with stage.manager() as manager:
+        async with signing_flags(signs) as flags, stage.manager(**flags) as manager:
             if before is not None:
                 await manager.save(job(**before))
                 stage.passes(5 * MINUTE + 1)
@@ -54,6 +60,21 @@ def changes(
 
     bring_about.__name__ = name
     situation(bring_about)
+
+
+@asynccontextmanager
+async def signing_flags(signs: bool) -> AsyncIterator[dict[str, Any]]:
+    """Of a manager that signs with a key that is always the same."""
+    if not signs:
+        yield {}
+        return
+    pem = Ed25519PrivateKey.from_private_bytes(bytes(range(32))).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    with NamedTemporaryFile() as file:  # which is its owner's alone
+        file.write(pem)
+        file.flush()
+        yield {"signingKeyFile": file.name, "clusterName": "golden"}
 
 
 def save(**fields: Any) -> Change:
@@ -68,6 +89,8 @@ changes("new_job_is_saved", save(labels={"team": "a"}, env={"A": "b"}))
 changes("job_is_saved_with_another_schedule", save(cronExpr="0 */2 * * * * *"), {})
 changes("job_is_saved_with_the_same_schedule", save(command="false"), {})
 changes("job_is_paused", call(f"{API}/pause", {"reason": "repairs"}), {})
+changes("new_job_is_saved_and_signed", save(), signs=True)
+changes("signed_job_is_saved_with_the_same_schedule", save(command="false"), {}, signs=True)
 changes("job_is_resumed", call(f"{API}/resume", {}), {"enabled": False})
 changes("job_is_deleted", call(API, method="DELETE"), {})
 changes("new_job_in_doubt", save(), losing=1)
@@ -85,6 +108,18 @@ async def lock(manager: Managed) -> None:
 
 
 changes("after_job_that_runs_is_saved", save(after="2h"), {"after": "1h"}, lock)
+
+
+async def sign_as_it_is(manager: Managed) -> None:
+    parts = manager.parts
+    there = await manager.etcd.get(parts.keys.job("j"))
+    assert there is not None
+    assert parts.service.seal is not None
+    assert await sign(parts.etcd, parts.keys, parts.service.seal, "j", there)
+
+
+changes("job_is_signed_anew", sign_as_it_is, {}, signs=True)
+changes("run_is_asked_for_and_signed", call(f"{API}/run", {"args": ["a"], "env": {"A": "b"}}), {}, signs=True)
 
 
 async def odd(manager: Managed) -> None:
