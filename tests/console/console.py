@@ -31,6 +31,9 @@ new PerformanceObserver((list) => window.inputs.push(...list.getEntries().map((o
 
 expect.set_options(timeout=15_000)
 
+_KEPT: Final[list[BrowserContext]] = []
+"""Those of `Usual`, which outlast a test."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
@@ -47,6 +50,7 @@ class Usual:
     async def new(cls, browser: Browser, base: str) -> Usual:
         """The page that stays runs no scripts, and asks for nothing more."""
         context = await new_context(browser, base)
+        _KEPT.append(context)
         kept = await context.new_page()
         await kept.goto("/livez")
         return cls(context=context, kept=kept)
@@ -103,7 +107,7 @@ class Console:
         """Closes all pages, and forgets what they have kept."""
         await self.usual.clear()
         for context in self.browser.contexts:
-            if context is not self.usual.context:
+            if context not in _KEPT:
                 await context.close()
 
     async def shoot_all(self, page: Page, name: str, *, whole: bool = False) -> None:

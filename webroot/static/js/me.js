@@ -10,6 +10,7 @@ import { t } from "./text.js";
 /** @param {import("./caller.js").Whoami | null} me */
 export function showCaller(me) {
   document.querySelectorAll("[data-for=admin]").forEach((one) => void (/** @type {HTMLElement} */ (one).hidden = !isAdmin()));
+  document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" }); // on a narrow page it may be further right
   const newJob = document.getElementById("new-job");
   if (newJob) newJob.hidden = !mayAnything("editor");
   if (!me) return;
