@@ -274,6 +274,31 @@ async def test_link_that_is_good_once_lets_its_holder_in_and_says_so(guarded: Gu
     await expect(again.locator("#problem")).to_contain_text("good only once")
 
 
+async def test_administrator_revokes_the_token_of_a_service_account(guarded: Guarded) -> None:
+    await guarded.person("root", Role.ADMIN)
+    ci = await guarded.access.service("ci", Role.VIEWER)
+    page = await guarded.log_in("root", "/access")
+    await page.get_by_role("button", name="Tokens and sessions: ci").click()
+    await page.get_by_role("button", name="Revoke: token test").click()
+    await expect(page.get_by_role("dialog")).to_contain_text("None.")
+    async with guarded.manager.http.get("/api/v1/jobs", headers=ci) as answer:
+        assert answer.status == 401
+
+
+async def test_operator_is_not_asked_for_arguments(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.OPERATOR)
+    spec = {"command": "true", "cronExpr": "0 0 0 1 1 * *"}
+    root = await guarded.access.user("root", Role.ADMIN)
+    async with guarded.manager.http.put("/api/v1/jobs/nightly", json=spec, headers=root) as answer:
+        assert answer.status == 201
+    page = await guarded.log_in("alice", "/jobs/nightly")
+    await expect(page.locator("#edit")).to_have_count(0)
+    await page.get_by_role("button", name="Run now").click()
+    await page.locator(".options-of summary").click()
+    await expect(page.locator("#run-at")).to_be_visible()
+    await expect(page.locator("#run-args")).to_have_count(0)
+
+
 async def test_buttons_of_the_list_of_users(guarded: Guarded) -> None:
     await guarded.person("root", Role.ADMIN)
     await guarded.person("carol", groups=["billing"])

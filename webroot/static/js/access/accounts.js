@@ -16,7 +16,7 @@ export function usersTable(users) {
     { key: "groups", draw: (/** @type {any} */ one) => (one.groups ?? []).map((/** @type {string} */ name) => h("span", { class: "label" }, name)), className: "wraps" },
     { key: "way", draw: (/** @type {any} */ one) => t(one.hasPassword ? "access.by.password" : "access.by.provider") },
     { key: "created", draw: (/** @type {any} */ one) => stamp(one.createdMs) },
-    { key: "actions", draw: (/** @type {any} */ one) => one.problem ? removal(`/users/${encoded(one.name)}`, one.name) : ["password", "groups", one.disabled ? "enable" : "disable"].map((what) => change(what, one)).concat(removal(`/users/${encoded(one.name)}`, one.name)) },
+    { key: "actions", draw: (/** @type {any} */ one) => one.problem ? removal(`/users/${encoded(one.name)}`, one.name) : ["password", "groups", one.disabled ? "enable" : "disable"].map((what) => change(what, one)).concat(credentials(`user:${one.name}`), removal(`/users/${encoded(one.name)}`, one.name)) },
   ], users, ({ name }) => name);
 }
 
@@ -26,8 +26,14 @@ export function servicesTable(services) {
     { key: "name", draw: (/** @type {any} */ one) => [h("strong", {}, one.name), h("div", { class: "sub" }, one.description ?? one.problem)], className: "wraps" },
     { key: "created", draw: (/** @type {any} */ one) => stamp(one.createdMs) },
     { key: "actions", draw: (/** @type {any} */ one) => [
-      h("button", { type: "button", class: "btn btn-plain", "data-key": "token", "data-token-of": one.name }, t("account.token.new")), removal(`/services/${encoded(one.name)}`, one.name)] },
+      h("button", { type: "button", class: "btn btn-plain", "data-key": "token", "data-token-of": one.name }, t("account.token.new")), credentials(`service:${one.name}`), removal(`/services/${encoded(one.name)}`, one.name)] },
   ], services, ({ name }) => name);
+}
+
+/** @param {string} owner */
+function credentials(owner) {
+  const label = t("access.credentials");
+  return h("button", { type: "button", class: "btn btn-quiet", "data-key": "credentials", "data-credentials-of": owner, "aria-label": `${label}: ${owner.replace(/^\w+:/, "")}` }, label);
 }
 
 /** @param {string} what @param {any} user */

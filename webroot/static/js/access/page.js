@@ -8,6 +8,7 @@ import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
 import { changeUser, newService, newServiceToken, newUser, servicesTable, usersTable } from "./accounts.js";
 import { bindingsTable, newBinding } from "./bindings.js";
+import { showCredentials } from "./credentials.js";
 import { startExplain } from "./explain.js";
 
 /** Of 500: more is nothing for a page. */
@@ -25,6 +26,7 @@ export function start() {
   delegate(byId("users"), "click", "[data-user]", async ({ dataset: { user, change } }) => again(await changeUser(change, shown.users.find(({ name }) => name === user))));
   delegate(byId("services"), "click", "[data-token-of]", async ({ dataset: { tokenOf } }) => again(await newServiceToken(tokenOf)));
   delegate(byId("main"), "click", "[data-remove]", async ({ dataset: { remove: path, what } }) => again(await remove(path, what)));
+  delegate(byId("main"), "click", "[data-credentials-of]", ({ dataset: { credentialsOf } }) => showCredentials(credentialsOf));
   startExplain();
   return page.now();
 }

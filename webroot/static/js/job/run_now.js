@@ -1,5 +1,6 @@
 /** "Run now": one click and a confirmation; arguments, environment, a later time and a key against doing it twice if wanted. */
 import { ApiError, jobPath, send } from "../api.js";
+import { mayAnything } from "../caller.js";
 import { askFor } from "../dialogs.js";
 import { fill, h, icon } from "../dom.js";
 import { runUrl } from "../links.js";
@@ -14,7 +15,7 @@ const FIELDS = ["args", "env", "at", "dedupeKey", "dedupeSeconds", "reason"];
 export function runNow(name) {
   const problem = h("div", { role: "alert" });
   const inputs = makeInputs();
-  const options = h("details", { class: "options-of" }, h("summary", {}, t("run.now.options")), h("div", { class: "fields-of" }, FIELDS.map((field) => labelled(field, inputs[field]))));
+  const options = h("details", { class: "options-of" }, h("summary", {}, t("run.now.options")), h("div", { class: "fields-of" }, FIELDS.filter(isOffered).map((field) => labelled(field, inputs[field]))));
   return askFor({
     title: `${t("action.run")}: ${name}`,
     action: t("action.run"),
@@ -35,6 +36,9 @@ export function runNow(name) {
     },
   });
 }
+
+/** Arguments and variables choose code, as an edit does. @param {string} field */
+const isOffered = (field) => !["args", "env"].includes(field) || mayAnything("editor");
 
 /** @returns {Record<string, any>} */
 function makeInputs() {
