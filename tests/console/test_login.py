@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from common.access.rights import Role
 from common.access.subjects import Subject
@@ -130,6 +130,17 @@ async def test_attack_that_leads_to_a_foreign_page_after_the_login(guarded: Guar
     page = await guarded.console.open(f"/login?back={back}", locale="en-GB")
     await type_password(page, "alice")
     await expect(page).to_have_url(f"{guarded.console.base}/")
+
+
+async def test_login_page_says_how_to_begin_where_nobody_has_a_password(guarded: Guarded) -> None:
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={"auth": "required", "password": False, "oidc": None})
+
+    page = await guarded.console.open("/livez", locale="en-GB")
+    await page.route("**/api/v1/login", answer)
+    await page.goto("/login")
+    await expect(page.locator("#login-note")).to_contain_text("etcron admin create")
+    await expect(page.locator("#login-form")).to_be_hidden()
 
 
 async def test_link_that_is_good_once_leaves_the_address_bar_before_it_is_used(guarded: Guarded) -> None:

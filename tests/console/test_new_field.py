@@ -46,7 +46,8 @@ async def changed(cluster: Cluster) -> AsyncIterator[str]:
         assert method, f"{name}.py has no such method"
         path.write_text(before + fields + after)
     port = free_port()
-    process = Process("manager", "changed", folder / "own", (*cluster.shared, "--api-port", str(port)))
+    flags = (*cluster.shared, "--api-port", str(port), "--auth", "off")
+    process = Process("manager", "changed", folder / "own", flags, is_cold=True)
     process.environ["PYTHONPATH"] = str(folder)
     process.start()
     try:

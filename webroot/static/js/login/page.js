@@ -33,6 +33,7 @@ async function showWays() {
       const url = `${oidc.url}?${new URLSearchParams({ back: back() })}`;
       byId("login-other").append(h("a", { class: `btn ${password ? "btn-plain" : "btn-primary"}`, href: url, id: "login-oidc" }, icon("box-arrow-in-right"), " ", t("login.with", { name: oidc.name })));
     }
+    if (!password && !oidc) note(byId("login-note"), t("login.none"), "info");
     if (auth === "off") note(byId("login-note"), t("login.not.needed"), "info");
   } catch (error) {
     say(error.message);
