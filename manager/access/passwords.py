@@ -7,10 +7,13 @@ is not takes as long as one that there is: its password is compared with the has
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import threading
 import unicodedata
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import argon2
@@ -23,6 +26,7 @@ LONGEST: Final = 256
 COMMON: Final = 10_000
 """So many of the most used passwords are refused."""
 _AT_ONCE: Final = 2
+_PRIORITY: Final = 10
 _MOST_WAITING: Final = 200
 _T = TypeVar("_T")
 
@@ -36,7 +40,7 @@ class Passwords:
 
     def __init__(self, *, most_waiting: int = _MOST_WAITING) -> None:
         self._hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="passwords")
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "passwords", _give_way)
         self._most_waiting = most_waiting
         self._waiting = 0
         self._common: frozenset[str] | None = None
@@ -93,6 +97,12 @@ class Passwords:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._waiting -= 1
+
+
+def _give_way() -> None:
+    """On Linux a thread has a priority of its own: a flood of logins leaves the processor to the loop."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _PRIORITY)
 
 
 def _normal(password: str) -> str:
