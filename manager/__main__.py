@@ -49,6 +49,7 @@ def run_manager(config: ManagerConfig) -> int:
     configure_logging(config.log_level)
     for note in config.notes:
         _log.warning("%s", note, extra={"action": "config.note"})
+    os.umask(0o077)  # the audit is for nobody else; a socket has the mode that it is given
     try:
         failpoints.arm(os.environ)
     except InvalidInputError as error:

@@ -26,9 +26,12 @@ import logging
 import os
 import pwd
 import secrets
+import select
 import shutil
+import signal
 import stat
 import subprocess
+import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -74,7 +77,7 @@ class RunSecrets:
         """Remove the files, beside the loop; it may be called again."""
         if self.directory is not None:
             with suppress(RuntimeError):  # out of threads: the next start of the worker removes them
-                Thread(target=shutil.rmtree, args=(self.directory, True), name="secrets", daemon=True).start()
+                Thread(target=_remove, args=(self.directory,), name="secrets", daemon=True).start()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +161,7 @@ class Secrets:
     async def clear(self) -> None:
         """Remove what a former process has left. Before any run starts."""
         with suppress(UnavailableError):  # its disk hangs: what is there is its users' alone
-            await beside(partial(shutil.rmtree, self.runtime, ignore_errors=True), what="files of former secrets")
+            await beside(partial(_remove, self.runtime), what="files of former secrets")
 
     def _gather(self, spec: JobSpec) -> RunSecrets:
         if self._path is None:
@@ -189,12 +192,34 @@ class Secrets:
     def _directory_of_a_run(self) -> Path:
         """Others may pass, and see nothing: the name is random, and what lies below is its user's alone."""
         try:
-            self.runtime.mkdir(parents=True, exist_ok=True, mode=0o711)
+            _make_passable(self.runtime.parent)
+            _make_passable(self.runtime)
             directory = self.runtime / secrets.token_hex(16)
             directory.mkdir(mode=0o700)
         except OSError as error:
             raise SecretError(f"a directory for its files cannot be made: {error.strerror or error}") from None
         return directory
+
+
+def _make_passable(directory: Path) -> None:
+    """Where it is not there, whatever the umask. SecretError: another user could put a directory of their own there."""
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        about = directory.lstat()
+        if about.st_uid not in (0, os.geteuid()) or about.st_mode & stat.S_IWOTH:
+            raise SecretError(f"{directory} can be changed by other users: chown and chmod 711 it") from None
+    else:
+        directory.chmod(0o711)
+
+
+def _remove(directory: Path) -> None:
+    """As far as that goes: a command may have nested in it what nobody can take away."""
+    try:
+        shutil.rmtree(directory, ignore_errors=True)
+    except RecursionError:
+        extra = {"action": "secrets.left"}
+        _log.warning("%s is nested too deeply to be removed: see who made that", directory, extra=extra)
 
 
 def runtime_directory(data_dir: Path, instance: str, environ: Mapping[str, str]) -> Path:
@@ -257,22 +282,31 @@ def _printed(program: tuple[str, ...], secret: str) -> bytes:
         env=environment, start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None, "it is a pipe"
-        timer_ends = Thread(target=_end_late, args=(process,), name="secrets: program", daemon=True)
-        timer_ends.start()
-        content = process.stdout.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            process.kill()
-        status = process.wait()
-    if status != 0:
+        until = time.monotonic() + _WITHIN_S - 1
+        content = _read_until(process.stdout.fileno(), until)
+        try:
+            if content is None or len(content) > MOST_BYTES:
+                raise subprocess.TimeoutExpired(program, _WITHIN_S)
+            status = process.wait(until - time.monotonic())
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # what it has started, too: a script waits for that
+            status = process.wait()
+    if status != 0 or content is None:
         raise SecretError(f"secret {secret} was not given by {program[0]}: it ended with status {status}")
     return content
 
 
-def _end_late(process: subprocess.Popen[bytes]) -> None:
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_WITHIN_S - 1)
-        return
-    process.kill()
+def _read_until(descriptor: int, until: float) -> bytes | None:
+    """All that comes, or more than a secret may have; None: it has not ended by then."""
+    content, poll = b"", select.poll()
+    poll.register(descriptor, select.POLLIN)
+    while len(content) <= MOST_BYTES:
+        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            return None
+        if not (piece := os.read(descriptor, MOST_BYTES + 1)):
+            break
+        content += piece
+    return content
 
 
 def _text(secret: str, value: bytes) -> str:

@@ -32,6 +32,7 @@ def store_specs(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> list[
                 name="etcd",
                 command=etcd_command(plan.etcd, data.etcd, client_port=client, peer_port=peer),
                 environ=without_etcd_variables(os.environ),
+                directory=data.sockets,
                 log=data.log("etcd"),
                 is_ready=lambda: _asks_for_password(http, f"127.0.0.1:{client}", data),
                 port=client,

@@ -148,7 +148,8 @@ def _parts(version: str) -> tuple[int, ...]:
 def etcd_command(found: Found, data_dir: Path, *, client_port: int, peer_port: int) -> list[str]:
     """How to run it: on loopback alone, synced to disk, with a quota; the steward compacts, not etcd itself.
 
-    Without its JSON gateway, which any web page in a browser on this machine could use.
+    Without its JSON gateway, which any web page in a browser on this machine could use. Peers are asked for no
+    password, and can write every key: so it listens for them on a Unix socket, in the directory that it runs in.
     """
     client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
     return [
@@ -157,7 +158,7 @@ def etcd_command(found: Found, data_dir: Path, *, client_port: int, peer_port: i
         f"--data-dir={data_dir}",
         f"--listen-client-urls={client}",
         f"--advertise-client-urls={client}",
-        f"--listen-peer-urls={peer}",
+        f"--listen-peer-urls=unix://127.0.0.1:{peer_port}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=etcron={peer}",
         f"--quota-backend-bytes={QUOTA_BYTES}",

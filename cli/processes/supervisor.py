@@ -49,6 +49,8 @@ class ChildSpec:
     """Where it listens: it is ready only once it does so itself, or a process that it has started (it may be a script
     that starts the server). Somebody else there may have answered `is_ready`."""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    directory: Path | None = None
+    """Where it runs; None: where we do."""
     before_start: Callable[[], None] = lambda: None
     hopeless: int | None = None
     """An exit status that another start would not mend."""
@@ -173,6 +175,8 @@ class Child:
             stdout=output,
             stderr=output,
             env=dict(self.spec.environ),
+            cwd=self.spec.directory,
+            umask=0o077,  # what it writes is for this user alone
             start_new_session=True,
             # This process has one thread, so running Python between fork and exec is safe.
             preexec_fn=functools.partial(set_parent_death_signal, os.getpid()),

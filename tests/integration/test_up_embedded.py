@@ -148,20 +148,24 @@ async def test_the_log_store_starts_although_its_pid_file_names_a_living_process
     assert log_store.pid is not None
 
 
-async def test_etcd_listens_on_loopback_alone_and_the_log_store_on_no_port(stores: tuple[Plan, Child, Child]) -> None:
+async def test_etcd_listens_on_loopback_for_clients_alone_and_the_log_store_on_no_port(
+    stores: tuple[Plan, Child, Child],
+) -> None:
     plan, *children = stores
 
-    def listening() -> list[str]:
+    def listening() -> list[tuple[str, int]]:
         return [
-            connection.laddr.ip
+            (connection.laddr.ip, connection.laddr.port)
             for child in children
             for connection in psutil.Process(child.pid).net_connections("tcp")
             if connection.status == psutil.CONN_LISTEN
         ]
 
-    await wait_until(lambda: len(listening()) == 2, description="etcd listens for clients and peers")
-    assert set(listening()) == {"127.0.0.1"}
+    client, peer = plan.etcd_ports
     assert plan.log_store_socket is not None
+    peers = plan.log_store_socket.with_name(f"127.0.0.1:{peer}")
+    await wait_until(peers.is_socket, description="etcd listens for peers")
+    assert listening() == [("127.0.0.1", client)], "its peers need no password: another user would write every key"
     assert plan.log_store_socket.is_socket()
     assert plan.log_store_socket.parent.stat().st_mode & 0o777 == 0o700
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shlex
 import stat
+import subprocess
+import sys
+import threading
+from asyncio import to_thread
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -142,12 +148,13 @@ async def test_program_gives_what_no_file_has_and_a_new_value_counts_at_once(
             assert (record["output"], (tmp_path / str(number)).read_text()) == ("***\n", secret)
 
 
+@pytest.mark.parametrize("hangs", ["exec sleep 60", "sleep 60", "sleep 60 & echo value", "yes no end"])
 async def test_source_that_hangs_fails_its_own_runs_alone(
-    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
 ) -> None:
     monkeypatch.setattr("worker.secrets._WITHIN_S", 1.5)
     program = tmp_path / "hangs"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\n{hangs}\n")
     program.chmod(0o755)
     async with working(place, secrets_file=vault(tmp_path, program=[str(program)])) as worker:
         await worker.deciding()
@@ -156,6 +163,11 @@ async def test_source_that_hangs_fails_its_own_runs_alone(
         await wait_until(lambda: _is_claimed(worker, waiting), description="it is claimed")
         assert (await outcome(world, "true", "plain"))["status"] == "success"
         assert (await world.record(waiting))["status"] == "failed"
+        await wait_until(lambda: not _secret_threads(), description="no thread waits for what it has started")
+
+
+def _secret_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "beside: secrets"]
 
 
 def _is_claimed(worker: Working, run: RunId) -> bool:
@@ -174,6 +186,54 @@ async def test_file_belongs_to_the_runs_user_and_the_value_is_not_in_reach_of_an
         )  # fmt: skip
     assert record["output"].split("\n")[:2] == ["400 nobody", "***"]
     assert "refused" in record["output"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start commands as another user")
+async def test_file_of_another_user_is_in_its_reach_with_the_umask_of_a_worker(
+    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        monkeypatch.setenv("RUNTIME_DIRECTORY", f"{directory}/etcron")
+        async with working(place, secrets_file=vault(tmp_path), allowed_users=("nobody", "root")) as worker:
+            await worker.deciding()
+            before = os.umask(0o077)
+            try:
+                record = await outcome(
+                    world, f'cat "$F"; ls {directory}/etcron', labels=BILLING, user="nobody", workdir="/",
+                    secretFiles={"F": "pg/prod"},
+                )  # fmt: skip
+            finally:
+                os.umask(before)
+    assert record["output"].split("\n")[0] == "***"
+    assert "cannot open directory" in record["output"]
+
+
+async def test_no_file_is_put_where_another_user_could_put_a_directory_of_their_own(
+    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "etcron").mkdir()
+    (tmp_path / "etcron").chmod(0o777)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "etcron"))
+    async with working(place, secrets_file=vault(tmp_path)) as worker:
+        await worker.deciding()
+        record = await outcome(world, 'cat "$F"', labels=BILLING, secretFiles={"F": "pg/prod"})
+    assert (record["status"], "can be changed by other users" in record["err"]) == ("failed", True)
+
+
+async def test_directory_that_a_command_has_nested_without_end_keeps_no_worker_from_starting(
+    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "etcron"))
+    nest = "import os, sys\nos.chdir(sys.argv[1])\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')"
+    async with working(place, secrets_file=vault(tmp_path)) as worker:
+        await worker.deciding()
+        command = f'{shlex.quote(sys.executable)} -c {shlex.quote(nest)} "$(dirname "$F")"'
+        record = await outcome(world, command, labels=BILLING, secretFiles={"F": "pg/prod"})
+        assert record["status"] == "success"
+    async with working(place, secrets_file=tmp_path / "secrets.json") as worker:
+        await worker.deciding()
+    await to_thread(subprocess.run, ["rm", "-rf", str(tmp_path / "etcron")], check=True)
 
 
 async def test_files_of_a_former_life_are_removed_at_the_start(place: Place, tmp_path: Path) -> None:
