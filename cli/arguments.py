@@ -116,7 +116,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server",
         metavar="URL",
-        help="the manager, or several with commas (ETCRON_SERVER, else http://127.0.0.1:8070; unix:/PATH: its socket)",
+        help="the manager, or several with commas (ETCRON_SERVER, else your login's, else this machine's; unix:/PATH)",
     )
     parser.add_argument(
         "--ca", metavar="FILE", help="who signs the manager's certificate (ETCRON_CA, else the system's)"

@@ -26,6 +26,7 @@ from cli.profiles import (
     TOKEN_VARIABLE,
     Credential,
     Profile,
+    local_socket,
     place_of,
     refuse_open_way,
     target,
@@ -94,7 +95,9 @@ class Client:
         if (token := token_given()) is not None:
             given = Credential(token=token, origin=f"the token in {TOKEN_VARIABLE}", servers=None)
             return cls(chosen.servers, ca=chosen.ca, credential=given)
-        return cls(chosen.servers, ca=chosen.ca, credential=_kept(chosen.profile))
+        own = local_socket() if chosen.is_default else None
+        servers = chosen.servers if own is None else (own, *chosen.servers)
+        return cls(servers, ca=chosen.ca, credential=_kept(chosen.profile))
 
     @classmethod
     def by_profile(cls, profile: Profile) -> Self:

@@ -3,7 +3,8 @@
     {"profiles": {"default": {"server": "https://etcron.example:8070", "ca": null, "token": "etcron_...", "user": "a"}}}
 
 A token goes to the server of its profile and to no other, and never over plain HTTP beyond this machine.
-``ETCRON_TOKEN`` comes before any profile, and goes to whichever server is named.
+``ETCRON_TOKEN`` comes before any profile, and goes to whichever server is named. Where nothing names a server and no
+token is given, a Unix socket of a manager of this machine is asked first: it needs no login.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ PROFILE_VARIABLE: Final = "ETCRON_PROFILE"
 SERVER_VARIABLE: Final = "ETCRON_SERVER"
 CA_VARIABLE: Final = "ETCRON_CA"
 DEFAULT_SERVER: Final = "http://127.0.0.1:8070"
+SOCKETS: Final = ("/run/etcron/manager.sock", "~/.local/share/etcron/run/manager.sock")
+"""Of a manager that the system runs, and of an `etcron up` of this user."""
 DEFAULT_PROFILE: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TOKEN: Final = re.compile(r"etcron_([0-9a-f]{12})_[0-9a-f]{64}")
@@ -84,6 +87,8 @@ class Target:
     """The one that counts; None: there is none of this name."""
     name: str
     """Of the profile."""
+    is_default: bool
+    """Nothing names a server."""
 
 
 def target(arguments: Namespace, *, may_be_new: bool = False) -> Target:
@@ -102,10 +107,30 @@ def target(arguments: Namespace, *, may_be_new: bool = False) -> Target:
         raise CommandError(message, ExitStatus.USAGE)
     of_profile = None if profile is None else profile.server
     variable = os.environ.get(SERVER_VARIABLE)
-    texts = arguments.server or (of_profile if asked else None) or variable or of_profile or DEFAULT_SERVER
+    named = arguments.server or (of_profile if asked else None) or variable or of_profile
+    texts = named or DEFAULT_SERVER
     ca = arguments.ca or os.environ.get(CA_VARIABLE) or (profile.ca if profile and texts == profile.server else None)
     servers = tuple(text.strip() for text in texts.split(",") if text.strip())
-    return Target(servers=servers or (DEFAULT_SERVER,), ca=ca or None, profile=profile, name=name)
+    return Target(servers=servers or (DEFAULT_SERVER,), ca=ca or None, profile=profile, name=name, is_default=not named)
+
+
+def local_socket() -> str | None:
+    """A manager's Unix socket on this machine, as `--server` takes it; None: there is none that can be trusted.
+
+    Nobody but its owner can have put it there: it is of the same user as its directory, where no other user may write,
+    and that stands in a directory of root's, or of this user's, where no other user may write either.
+    """
+    for text in SOCKETS:
+        path = Path(os.path.expanduser(text))
+        try:
+            itself, directory, above = path.lstat(), path.parent.lstat(), path.parent.parent.stat()
+        except OSError:
+            continue
+        is_closed = not (directory.st_mode | above.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
+        is_placed = itself.st_uid == directory.st_uid and above.st_uid in (0, os.geteuid())
+        if stat.S_ISSOCK(itself.st_mode) and stat.S_ISDIR(directory.st_mode) and is_closed and is_placed:
+            return f"unix:{path}"
+    return None
 
 
 def token_given() -> str | None:

@@ -47,7 +47,7 @@ class Etcron:
 
     async def __call__(self, *arguments: str, stdin: str = "", server: str | None = None) -> Result:
         """Run `etcron ARGUMENTS`."""
-        self.monkeypatch.setenv("ETCRON_SERVER", server or self.server)
+        self.monkeypatch.setenv("ETCRON_SERVER", self.server if server is None else server)
         self.monkeypatch.setattr("sys.stdin", _Stdin(stdin))
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +16,7 @@ import pytest
 
 from common.access.rights import Role
 from manager.access.passwords import Passwords
+from manager.http.unix_socket import UnixSocketSite, unix_socket
 from tests.integration.cli.conftest import Etcron
 from tests.support.access import Accessing
 from tests.support.managing import Managed, Place, managing
@@ -32,13 +36,13 @@ async def manager(place: Place) -> AsyncIterator[Managed]:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of somebody who has not logged in anywhere."""
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Of somebody who has not logged in anywhere; its path is short enough for a socket."""
     for variable in ("ETCRON_TOKEN", "ETCRON_PROFILE", "ETCRON_CA"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("HOME", os.fspath(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    return tmp_path / "home"
+    with tempfile.TemporaryDirectory(prefix="etcron-", dir="/tmp") as path:
+        monkeypatch.setenv("HOME", path)
+        yield Path(path)
 
 
 @pytest.fixture
@@ -237,3 +241,66 @@ def _no_terminal(really: Any) -> Any:
         return int(really(path, *arguments, **options))
 
     return open_
+
+
+# A manager of this machine
+
+
+@pytest.fixture
+def no_server(etcron: Etcron, home: Path, monkeypatch: pytest.MonkeyPatch) -> Etcron:
+    """The command, of somebody who names no server; nothing listens where it would be looked for."""
+    monkeypatch.setattr("cli.profiles.DEFAULT_SERVER", "http://127.0.0.1:1")
+    return Etcron(server="", monkeypatch=monkeypatch)
+
+
+@asynccontextmanager
+async def own_socket(manager: Managed, home: Path) -> AsyncIterator[Path]:
+    """Of a manager that was started by `etcron up`."""
+    path = home / ".local/share/etcron/run/manager.sock"
+    with unix_socket(path) as bound:
+        runner = manager.http.server.runner
+        assert runner is not None
+        site = UnixSocketSite(runner, bound)
+        await site.start()
+        try:
+            yield path
+        finally:
+            await site.stop()
+
+
+async def test_socket_of_this_machine_is_asked_where_no_server_is_named(
+    no_server: Etcron, manager: Managed, home: Path
+) -> None:
+    assert (await no_server("whoami")).status == 6
+    async with own_socket(manager, home):
+        assert (await no_server.ok("whoami", "-o", "json")).json["user"] == f"uid:{os.geteuid()}"
+        assert (await no_server("whoami", "--server", "http://127.0.0.1:1")).status == 6
+        no_server.monkeypatch.setenv("ETCRON_TOKEN", f"etcron_{'0' * 12}_{'0' * 64}")
+        assert (await no_server("whoami")).status == 6, "who gives a token is meant to be known by it"
+
+
+async def test_server_of_a_login_comes_before_the_socket(
+    no_server: Etcron, in_: Etcron, manager: Managed, home: Path
+) -> None:
+    async with own_socket(manager, home):
+        assert (await no_server.ok("whoami", "-o", "json")).json["user"] == "user:root"
+
+
+async def test_socket_that_a_dead_manager_has_left_is_passed_over(no_server: Etcron, in_: Etcron, home: Path) -> None:
+    left = home / ".local/share/etcron/run/manager.sock"
+    left.parent.mkdir(mode=0o700, parents=True)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(os.fspath(left))
+    (home / ".config/etcron/config.json").unlink()
+    no_server.monkeypatch.setattr("cli.profiles.DEFAULT_SERVER", in_.server)
+    assert (await no_server("whoami")).status == 7, "the manager itself has answered, and asks who this is"
+
+
+@pytest.mark.parametrize("above", ["run", "."])
+async def test_socket_that_others_may_have_put_there_is_not_asked(
+    no_server: Etcron, manager: Managed, home: Path, above: str
+) -> None:
+    """Attack: a socket of another user's, where a manager's would be, learns what jobs are saved."""
+    async with own_socket(manager, home) as path:
+        (path.parent.parent / above).chmod(0o777)
+        assert (await no_server("whoami")).status == 6
