@@ -4,6 +4,8 @@
                claim at a revision: is it what was signed. Judged once; the exec looks at what came of it
     a request  one that somebody asked for, or that has `args` or `env`: only inside a manager's grant, before its end
     a kill     signed; else only where the signed spec says `replace` and a newer fire is due
+    its place  a run starts only where this worker's own configuration has the labels that its job asks for: what
+               etcd says of this worker's labels, another may have written
 
 What is not believed is set aside: logged once, shown in the worker's beat, and nothing of it runs here. With ``warn``
 it runs, and the rest is the same.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from common.clock import Clock
@@ -21,6 +23,7 @@ from common.errors import InvalidInputError
 from common.jobs.job import Overlap
 from common.protocol.keys import RunId
 from common.protocol.kill import Kill
+from common.protocol.placement import fits
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
 from common.protocol.saved_job import SavedJob, Signed
@@ -42,13 +45,15 @@ class Belief:
 
     def __init__(
         self, *, mode: SigningMode, trust: Trust | None, generations: Generations | None, clock: Clock,
-        on_doubt: Callable[[PlannedJob, str], None],
+        labels: Mapping[str, str], on_doubt: Callable[[PlannedJob, str], None],
     ) -> None:  # fmt: skip
-        """``on_doubt``: of a job that was believed at sight, a moment after it was found not to be what was signed."""
+        """``labels``: this worker's own. ``on_doubt``: told of a job that was believed at sight, a moment after it was
+        found not to be what was signed."""
         self._mode = SigningMode.OFF if trust is None else mode
         self._trust = trust
         self._generations = generations
         self._clock = clock
+        self._labels = labels
         self._on_doubt = on_doubt
         self.doubted: dict[str, str] = {}
         """Jobs that are not believed, and why."""
@@ -135,7 +140,9 @@ class Belief:
         return self._told_of("request", request.run_id, fault)
 
     def run_fault(self, run: Run) -> str | None:
-        """Why a claimed run is not started, by what was found of its job, and by its grant once more."""
+        """Why a claimed run is not started: by this worker's labels, what was found of its job, its grant once more."""
+        if not fits(run.job.spec.workers, self._labels):
+            return "asks for workers with other labels than this one has"
         if self._mode is SigningMode.OFF:
             return None
         if not self.believes(run.job):

@@ -155,7 +155,7 @@ class Parts:
             on_change=events.clock_judged, is_patient=True,
         )  # fmt: skip
         self.belief = Belief(
-            mode=config.signing, trust=trust, generations=data.generations, clock=clock,
+            mode=config.signing, trust=trust, generations=data.generations, clock=clock, labels=config.labels,
             on_doubt=lambda job, fault: self.catalog.doubt(job, fault),
         )  # fmt: skip
         self._data = data

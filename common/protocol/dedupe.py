@@ -15,6 +15,8 @@ from common.protocol.compares import mod_revision_is
 from common.protocol.txn import Delete, Get, KeyValue, Put, Txn
 from common.protocol.values import MALFORMED, brief, instant, text, texts, tree, whole
 
+KEPT_HEADERS: Final = ("Location", "ETag")
+"""Of an answer, with it. No other is given on: workers can write here, and a forged cookie would be a login."""
 ANYTHING: Final = "~"
 """In place of a job, for calls that start no run; no job is called so."""
 
@@ -66,10 +68,12 @@ class Remembered:
 
 
 def _headers(value: object) -> dict[str, str]:
-    """ValueError: no answer can have them."""
+    """ValueError: no answer of ours has them."""
     headers = texts(value)
-    if not all(one.isascii() and one.isprintable() for one in (*headers, *headers.values())):
-        raise ValueError("its headers are none")
+    if not all(name in KEPT_HEADERS and said.isascii() and said.isprintable() for name, said in headers.items()):
+        raise ValueError("its headers are none of ours")
+    if not headers.get("Location", "/api/").startswith("/api/"):
+        raise ValueError("it leads somewhere else")
     return headers
 
 

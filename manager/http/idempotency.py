@@ -32,7 +32,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, UnsettledError, answered
 from common.json_text import dumps
-from common.protocol.dedupe import ANYTHING, Remembered, begin, digest_of, end
+from common.protocol.dedupe import ANYTHING, KEPT_HEADERS, Remembered, begin, digest_of, end
 from common.protocol.keys import Keys
 from common.protocol.txn import KeyValue, Txn, TxnResult
 from manager.http import allowances
@@ -57,7 +57,6 @@ SECRET: Final = frozenset({
 """A secret goes in or comes out: they take no key, and nothing of them is remembered where others may read it."""
 _PREFIX: Final = "/api/v1/"
 _FORM: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
-_KEPT_HEADERS: Final = ("Location", "ETag")
 _TOO_LARGE: Final = {"message": "this call was carried out before; its answer was too large to be remembered"}
 
 
@@ -222,5 +221,5 @@ def _done(going_on: Remembered, response: web.StreamResponse, *, expires_ms: int
     if not isinstance(response, web.Response) or response.status >= 300 or response.text is None:
         return None
     answer: dict[str, Any] = _TOO_LARGE if len(response.text) > MAX_ANSWER_BYTES else json.loads(response.text)
-    headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+    headers = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
     return replace(going_on, expires_ms=expires_ms, status=response.status, answer=answer, headers=headers)

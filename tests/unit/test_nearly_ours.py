@@ -240,7 +240,7 @@ KINDS = {
     "remembered": Kind(
         good=Remembered(
             expires_ms=NOW, fingerprint="f", token="t", job_create_revision=1, status=202, answer={"runId": "x"},
-            headers={"Location": "/x"},
+            headers={"Location": "/api/v1/runs/1"},
         ).to_json(),
         read=Remembered.from_json, use=use_remembered,
     ),

@@ -15,6 +15,7 @@ import pytest
 from common.etcd import EtcdClient
 from common.instants import iso
 from common.jobs.reader import parse_job
+from common.protocol.dedupe import Remembered, digest_of
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.member import Beat, Member
 from common.protocol.request import Origin, Request
@@ -113,6 +114,27 @@ async def test_ids_sort_as_they_were_asked_for(manager: Managed) -> None:
         last_ms = now_ms()
         await wait_until(lambda last_ms=last_ms: now_ms() > last_ms, description="a millisecond is over")  # type: ignore[misc]
     assert runs == sorted(set(runs))
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Set-Cookie": "__Host-etcron=forged; Path=/; Secure"}, {"Location": "https://evil.example/"}]
+)
+async def test_attack_an_answer_that_a_worker_has_forged_sets_no_cookie_and_leads_nowhere(
+    manager: Managed, headers: dict[str, str]
+) -> None:
+    await save(manager)
+    job = await manager.etcd.get(manager.keys.job("j"))
+    assert job is not None
+    forged = Remembered(
+        expires_ms=now_ms() + HOUR_MS, job_create_revision=job.create_revision, status=202,
+        answer={"runId": "j@r-1-a#1"}, headers=headers,
+    )  # fmt: skip
+    await manager.etcd.put(manager.keys.deduped("j", digest_of("dedupe", "k")), forged.to_json())
+    response = await manager.http.post(RUN, json={"dedupeKey": "k"})
+    assert response.status == 202
+    assert "Set-Cookie" not in response.headers
+    assert response.headers["Location"].startswith("/api/v1/runs/")
+    assert len(await requests(manager)) == 1
 
 
 async def test_the_same_dedupe_key_within_its_window_is_the_same_run(place: Place) -> None:

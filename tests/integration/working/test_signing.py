@@ -17,6 +17,7 @@ from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
 from common.protocol.saved_job import SavedJob
 from common.protocol.signatures import SigningMode
+from common.protocol.txn import Put, Txn
 from manager.use_cases.run_now import granted
 from tests.support.managing import Managed
 from tests.support.signing import Signing, asked_for, put_job, put_request
@@ -345,6 +346,27 @@ async def test_attack_a_request_past_its_expiry_is_not_run_however_often_it_is_p
     await witness_fires(worker, world)
     assert not (tmp_path / "ran").exists()
     assert await world.records() == []
+
+
+async def test_attack_a_worker_that_is_given_other_labels_in_etcd_runs_nothing_for_them(
+    signing: Signing, manager: Managed, world: World, tmp_path: Path
+) -> None:
+    """Else who may save jobs for test machines, and has one worker's account, runs them on any machine."""
+    await save(manager, "job", command=touching(tmp_path / "ran"), workers={"zone": ["test"]})
+    async with signing.working(labels={"zone": "prod"}) as worker:
+        await worker.deciding()
+        session = worker.parts.registry.session
+        assert session is not None
+        kv = await world.etcd.get(session.key)
+        assert kv is not None
+        forged = kv.value.replace(b'"prod"', b'"test"')
+        assert forged != kv.value
+        await world.etcd.txn(Txn([], [Put(session.key, forged, lease=kv.lease)]))
+        record = await world.record(await ask(manager, "job"))
+    assert (record["status"], record["reason"]) == (
+        "skipped", "not believed: it asks for workers with other labels than this one has"
+    )  # fmt: skip
+    assert not (tmp_path / "ran").exists()
 
 
 async def test_attack_a_forged_kill_ends_nothing(manager: Managed, worker: Working, world: World) -> None:
