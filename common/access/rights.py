@@ -2,7 +2,7 @@
 
 viewer    reads; values of environment variables are masked
 operator  also runs without `args` and `env`, kills, pauses, resumes, gives up
-editor    also saves, deletes, restores, runs with `args` and `env`
+editor    also saves, deletes, restores; runs with `args` and `env` what they may save
 admin     also workers, users, bindings, tokens of others, unblock
 """
 

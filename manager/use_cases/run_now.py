@@ -131,7 +131,8 @@ class RunNow:
     ) -> Asked:  # fmt: skip
         """Ask for one run of the job; of a broadcast job, for one on each worker that fits it now.
 
-        A caller has to be the job's operator; `args` and `env` choose what runs, so they need its editor.
+        A caller has to be the job's operator; `args` and `env` choose what runs, so they need whoever may save the job
+        as it is: its editor, with a right to its user and its workers.
         NotFoundError, ForbiddenError, ConflictError: there is no such job, or none that can be run. RequestError: the
         Idempotency-Key
         was used for another request, or there are too many runs that wait or keys that are remembered, of the job or of
@@ -172,9 +173,11 @@ class RunNow:
         """On the job that the transaction compares, before anything is said of it or of its runs."""
         if there.job is None:
             return
-        role = Role.EDITOR if call.wanted.args or call.wanted.env else Role.OPERATOR
-        labels = Stored.read(call.name, there.job, None).labels
-        rights.check(role, labels, f"job {call.name}")
+        chooses_code = bool(call.wanted.args or call.wanted.env)
+        stored = Stored.read(call.name, there.job, None)
+        rights.check(Role.EDITOR if chooses_code else Role.OPERATOR, stored.labels, f"job {call.name}")
+        if chooses_code and stored.saved is not None:
+            rights.check_spec(Role.EDITOR, stored.saved.spec)
 
     async def _refuse_too_many(self, call: _Call, address: str) -> None:
         if call.idempotency is not None or call.keys.dedupe is not None:

@@ -138,6 +138,23 @@ async def test_attack_operator_chooses_the_code_of_a_run_by_its_environment(worl
     assert (await world.call(headers, "POST", f"{JOBS}/wide/run", {}))[0] == 202
 
 
+async def test_attack_editor_chooses_code_for_a_user_or_a_worker_that_they_have_no_right_to(world: World) -> None:
+    """Another team has given the job its user and its workers: an editor who cannot save it so injects a variable."""
+    headers = await world.access.user(
+        "mallory", Role.EDITOR, labels={"team": ["ours"]}, run_as=["billing"], workers={"zone": ["eu"]}
+    )  # fmt: skip
+    await world.access.bind("user:mallory", Role.EDITOR, labels={"team": ["sales"]}, run_as=["root"])
+    here, there = {"zone": ["eu"]}, {"zone": ["us"]}
+    await world.save("as-root", OURS, user="root", workers=here)
+    await world.save("abroad", OURS, user="billing", workers=there)
+    await world.save("fitting", OURS, user="billing", workers=here)
+    for name, says in (("as-root", "root"), ("abroad", "zone=eu")):
+        for sent in ({"env": {"BASH_ENV": "/tmp/x"}}, {"args": ["x"]}):
+            await refused(world, headers, "POST", f"{JOBS}/{name}/run", sent, status=403, says=says)
+        assert (await world.call(headers, "POST", f"{JOBS}/{name}/run", {}))[0] == 202
+    assert (await world.call(headers, "POST", f"{JOBS}/fitting/run", {"args": ["x"]}))[0] == 202
+
+
 async def test_attack_dedupe_key_tells_the_run_of_another_team(world: World) -> None:
     sent = {"dedupeKey": "nightly"}
     assert (await world.call(world.callers["admin", "all"], "POST", f"{JOBS}/theirs/run", sent))[0] == 202
