@@ -109,9 +109,12 @@ class Logins:
         return opened, new_device(user)
 
     async def by_link(self, secret: str, by: From) -> Opened:
-        """The session that a one-time link is for. RequestError: 401, there is no such link (any more); 429."""
+        """The session that a one-time link is for. RequestError: 401, there is no such link (any more); 429.
+
+        Nobody guesses one, so only what is no link counts as a try: others at the same address, as jobs on this machine
+        are, never keep out who has one.
+        """
         await self._directory.ready(True)
-        tried = self._backoff.begin(account=None, address=by.address)
         key = self._keys.link(digest_of(secret))
         there = await self._etcd.get(key)
         try:
@@ -119,6 +122,7 @@ class Logins:
         except ValueError:
             link = None
         if there is None or link is None:
+            self._backoff.begin(account=None, address=by.address)
             _log.warning("a one-time link from %s is not good", by.address, extra={
                 "action": "login.failed", "caller": "", "address": by.address,
             })  # fmt: skip
@@ -126,7 +130,6 @@ class Logins:
                 401, "this link is not good any more: it works once, and not for long; make a new one",
                 code="login-failed",
             )  # fmt: skip
-        tried.succeeded()
         return await self._sessions.open(
             link.subject, way=SessionWay.LINK, role=link.role, address=by.address, agent=by.agent,
             lasts_s=min(LONGEST_S, link.session_ms // 1000), stands_on=[(key, there.mod_revision)], deletes=[key],

@@ -20,8 +20,9 @@ from common.access.subjects import Subject, SubjectKind
 from common.configuration.config import ManagerConfig
 from common.configuration.files import password_in
 from common.errors import LoginNeededError
+from manager.http.peers import PROXY_SECRET
 
-SECRET_HEADER: Final = "X-Etcron-Proxy-Secret"
+SECRET_HEADER: Final = PROXY_SECRET
 MOST_GROUPS: Final = 200
 _REFUSED: Final = "the login is refused: "
 

@@ -12,7 +12,9 @@ from common.access.audit_chain import Note, Outcome
 
 WINDOW_MS: Final = 60_000
 MOST_KINDS: Final = 100
-"""Of one minute; what else comes is counted together, whoever it was."""
+"""Of one minute, of callers by one way; what else comes is counted together, whoever it was. So those whom nobody knows
+cannot hide what somebody who is known was refused.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class _Kind:
     outcome: Outcome
 
 
-_OTHERS: Final = _Kind("others", "", "", "others", Outcome.REFUSED)
+def _others(via: str) -> _Kind:
+    return _Kind("others", via, "", "others", Outcome.REFUSED)
 
 
 @dataclass(slots=True)
@@ -46,14 +49,15 @@ class Undone:
         if self.ends_ms is None:
             self.ends_ms = now_ms + WINDOW_MS
         kind = _Kind(note.who, note.via, note.address, note.action, note.outcome)
-        if kind not in self._counted and len(self._counted) >= MOST_KINDS:
-            kind = _OTHERS
+        if kind not in self._counted and sum(one.via == note.via for one in self._counted) >= MOST_KINDS:
+            kind = _others(note.via)
         if (counted := self._counted.get(kind)) is not None:
             counted.more += 1
             counted.last = note
             return None
-        self._counted[kind] = _Counted(1 if kind is _OTHERS else 0, note)
-        return None if kind is _OTHERS else note
+        is_other = kind == _others(note.via)
+        self._counted[kind] = _Counted(1 if is_other else 0, note)
+        return None if is_other else note
 
     def over(self, *, now_ms: int, early: bool = False) -> list[Note]:
         """What was counted in the minute, once that is over; ``early``: whether it is or not."""
@@ -65,9 +69,9 @@ class Undone:
 
 def _summary(kind: _Kind, counted: _Counted) -> Note:
     details = {"more": counted.more, "lastMs": counted.last.ms}
-    if kind is _OTHERS:
+    if kind == _others(kind.via):
         return replace(
-            counted.last, who=kind.who, via="", address="", action=kind.action, object="", outcome=kind.outcome,
+            counted.last, who=kind.who, address="", action=kind.action, object="", outcome=kind.outcome,
             details=details,
         )  # fmt: skip
     return replace(counted.last, details={**details, **counted.last.details})

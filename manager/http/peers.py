@@ -14,10 +14,11 @@ _PEER_GROUPS: Final = 59
 """SO_PEERGROUPS, which the standard library does not name."""
 _MOST_BYTES: Final = 1024
 """Of one option, as far as the standard library reads it: 256 groups."""
+PROXY_SECRET: Final = "X-Etcron-Proxy-Secret"
 _FORWARDED: Final = (
-    "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server",
-    "X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP", "Via",
+    "Forwarded", "X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP", "Via", PROXY_SECRET,
 )  # fmt: skip
+_FORWARDED_BEGINS: Final = ("x-forwarded", "x-original-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,12 @@ def peer_uid(request: web.Request) -> int | None:
 
 
 def is_forwarded(request: web.BaseRequest) -> bool:
-    """Whether a header says that somebody else's request is passed on."""
-    return any(name in request.headers for name in _FORWARDED)
+    """Whether a header says that somebody else's request is passed on, or the proxy's certificate came with it."""
+    if any(name in request.headers for name in _FORWARDED):
+        return True
+    if any(name.casefold().startswith(_FORWARDED_BEGINS) for name in request.headers):
+        return True
+    return request.transport is not None and bool(request.transport.get_extra_info("peercert"))
 
 
 def peer_of(connection: socket.socket) -> Peer | None:

@@ -78,6 +78,16 @@ def test_flood_from_many_addresses_is_bounded_too() -> None:
     assert (others.who, others.address, others.details["more"]) == ("others", "", 4 * MOST_KINDS)
 
 
+def test_attack_flood_of_strangers_hides_what_somebody_who_is_known_was_refused() -> None:
+    undone = Undone()
+    for number in range(2 * MOST_KINDS):
+        undone.take(refused(address=f"10.0.{number}.1"), now_ms=NOON)
+    theirs = refused(who="mallory (token t)", via="token", action="user.create")
+    assert undone.take(theirs, now_ms=NOON) == theirs
+    [others] = undone.over(now_ms=NOON + WINDOW_MS)
+    assert (others.via, others.details["more"]) == ("nobody", MOST_KINDS)
+
+
 def test_clock_that_is_set_back_does_not_hold_the_count_for_ever() -> None:
     undone = Undone()
     for _ in range(2):

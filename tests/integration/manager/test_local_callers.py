@@ -19,6 +19,7 @@ from aiohttp import ClientSession, UnixConnector
 from common.access.rights import Role
 from common.errors import ConfigError
 from manager.access import tcp_owner
+from manager.access.proxy import SECRET_HEADER
 from manager.http.unix_socket import UnixSocketSite, unix_socket
 from tests.integration.manager.test_manager_process import address_of, process
 from tests.support.access import Accessing
@@ -184,10 +185,22 @@ async def test_no_header_makes_another_user_the_owner(manager: Managed, header: 
     assert (await OtherUser().get(port_of(manager), headers={header: value}))[0] == 401
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-User"])
 async def test_owners_proxy_is_not_the_owner(manager: Managed, header: str) -> None:
     """The attack: a proxy that the same user has started carries the requests of strangers."""
     async with manager.http.get(JOBS, headers={header: "127.0.0.1"}) as answer:
+        assert answer.status == 401
+
+
+async def test_attack_stranger_whom_the_proxy_does_not_know_is_not_the_owner(place: Place, tmp_path: Path) -> None:
+    """The owner's own proxy proves that it is the proxy, names nobody, and says nothing of passing a request on."""
+    secret = tmp_path / "secret"
+    secret.write_text("of the proxy and of the manager")
+    ours = managing(
+        place, auth="required", trustOwner=True, proxyUserHeader="X-Remote-User", proxySecretFile=str(secret)
+    )  # fmt: skip
+    headers = {SECRET_HEADER: "of the proxy and of the manager"}
+    async with ours as manager, manager.http.get(JOBS, headers=headers) as answer:
         assert answer.status == 401
 
 

@@ -331,6 +331,22 @@ async def test_link_logs_in_once(guarded: Managed, access: Accessing) -> None:
     assert (await Browser(guarded).request("POST", "/api/v1/login/link", {"secret": secret})).status == 401
 
 
+async def test_attack_others_at_the_same_address_keep_nobody_out_who_has_a_link(
+    guarded: Managed, access: Accessing
+) -> None:
+    """Any job on the machine fails at logins until its address, which is that of a recovery too, may try no more."""
+    secret = await make_link(
+        guarded.etcd, access.keys, subject=Subject.parse("uid:0"), reason="recovery", role=Role.ADMIN,
+        now_ms=guarded.parts.clock.wall_ms(),
+    )  # fmt: skip
+    statuses: list[int] = []
+    while 429 not in statuses and len(statuses) < 100:
+        guess = {"secret": f"{len(statuses):064x}"}
+        statuses.append((await Browser(guarded).request("POST", "/api/v1/login/link", guess)).status)
+    assert (set(statuses[:-1]), statuses[-1]) == ({401}, 429)
+    assert (await Browser(guarded).request("POST", "/api/v1/login/link", {"secret": secret})).status == 200
+
+
 async def test_token_is_made_shown_once_and_revoked(guarded: Managed, access: Accessing) -> None:
     browser = await logged_in(guarded)
     response = await browser.request("POST", "/api/v1/tokens", {"name": "backup", "role": "viewer", "days": 1})
