@@ -223,10 +223,13 @@ def _remove(directory: Path) -> None:
 
 
 def runtime_directory(data_dir: Path, instance: str, environ: Mapping[str, str]) -> Path:
-    """Where the files of runs lie: below systemd's RuntimeDirectory, /run for root, the user's own, or the data's."""
+    """Where the files of runs lie: below systemd's RuntimeDirectory, /run for root, the user's own, or the data's.
+
+    Not below /run/etcron, which is the manager's: systemd gives that to its user, and removes it with it.
+    """
     given = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
     if not given and os.geteuid() == 0:
-        given = "/run/etcron"
+        given = "/run/etcron-worker"
     elif not given and (own := environ.get("XDG_RUNTIME_DIR", "")) and os.access(own, os.W_OK):
         given = f"{own}/etcron"
     return Path(given) / f"secrets-{instance}" if given else data_dir / "secrets"

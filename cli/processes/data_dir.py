@@ -21,6 +21,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,13 @@ class DataDir:
         try:
             for directory in (self.path, self.path / "log", self.path / "config", self.sockets):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                about = directory.stat()
+                if about.st_uid not in (0, os.geteuid()) or about.st_mode & stat.S_IWOTH:
+                    raise CommandError(
+                        f"{directory} can be changed by other users, who could put their own files there; "
+                        "chown it to this user and chmod o-w it, or name another one with --data-dir",
+                        ExitStatus.REFUSED,
+                    )
             self.sockets.chmod(0o700)  # the log store has no password
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:

@@ -237,6 +237,25 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("inside", ["", "run", "config", "log"])
+def test_a_directory_that_others_can_change_is_refused(tmp_path: Path, inside: str) -> None:
+    """They would put a configuration of their own there, and with it a command."""
+    data = DataDir(tmp_path / "data")
+    (data.path / inside).mkdir(parents=True)
+    (data.path / inside).chmod(0o777)
+    with pytest.raises(CommandError, match="can be changed by other users"), data.held():
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+    data = DataDir(tmp_path / "data")
+    data.path.mkdir(parents=True)
+    os.chown(data.path, 65534, 65534)
+    with pytest.raises(CommandError, match="can be changed by other users"), data.held():
+        pass
+
+
 def test_a_directory_that_takes_no_lock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
