@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import pytest
+
 from common.clock import SystemClock
-from common.etcd import Election, Mirror
+from common.errors import ConfigError
+from common.etcd import Election, EtcdClient, EtcdUser, Mirror
 from common.etcd.access import check_access
 from common.protocol import permissions
 from common.protocol.keys import RunId, Watched
@@ -18,6 +21,8 @@ from common.protocol.run import RunRecord, Trigger, Verdict
 from tests.golden.stage import NOON, Stage, situation, touching
 from tests.integration.working import test_broadcast
 from tests.support.background import running
+from tests.support.etcd_auth import PASSWORD, USER, Admin
+from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World, working
 from tests.support.workshop import ME, workshop
@@ -40,6 +45,18 @@ PLAN = NOON - 60_000
 async def access_is_checked(stage: Stage) -> None:
     async with stage.client() as client, stage.recorded():
         await check_access(client, permissions.of_worker(stage.prefix))
+
+
+@situation
+async def access_that_is_refused_is_looked_at_one_by_one(stage: Stage) -> None:
+    async with EtcdServer(usual_etcd(), stage.directory / "etcd-with-users") as server:
+        async with Admin(server.endpoint) as admin:
+            await admin.enable(f"{stage.prefix}/jobs/")
+        user = EtcdUser(name=USER, password=lambda: PASSWORD)
+        needed = permissions.of_worker(stage.prefix)[:2]
+        async with EtcdClient([server.endpoint], user=user, clock=SystemClock()) as client, stage.recorded():
+            with pytest.raises(ConfigError, match="drains"):
+                await check_access(client, needed)
 
 
 @situation
