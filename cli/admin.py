@@ -56,11 +56,10 @@ def _create(arguments: argparse.Namespace) -> int:
 
 
 def _recover(arguments: argparse.Namespace) -> int:
-    from manager.access.recovery import RECOVERY_S, make_owner_link
+    from manager.access.recovery import RECOVERY_S, recover
 
     config = _config(arguments)
-    link = make_owner_link(config, reason="etcron admin recover", good_for_s=RECOVERY_S, session_s=RECOVERY_S)
-    secret = _carried_out(link)
+    secret = _carried_out(recover(config))
     _record("a link was made by which a browser may do everything for a quarter of an hour")
     tell(f"open this within {RECOVERY_S // 60} minutes; it works once, for {RECOVERY_S // 60} minutes:")
     tell(f"  {link_url(config, secret)}")

@@ -14,7 +14,7 @@ _BESIDE: Final = "-auth/"
 class AccessKeys:
     """Spells every key under one prefix, and takes them apart again."""
 
-    __slots__ = ("audit", "bindings", "cursors", "links", "prefix", "services", "sessions", "tokens", "users")
+    __slots__ = ("audit", "bindings", "cursors", "links", "notes", "prefix", "services", "sessions", "tokens", "users")
 
     def __init__(self, prefix: str = "/etcron") -> None:
         """``prefix``: that of the jobs."""
@@ -26,6 +26,8 @@ class AccessKeys:
         self.sessions = self.prefix + "sessions/"
         self.links = self.prefix + "links/"
         self.audit = self.prefix + "audit/"
+        self.notes = self.prefix + "notes/"
+        """Of whoever has no audit of their own; a manager takes them into its."""
         self.cursors = self.prefix + "cursors"
         """The secret that managers seal cursors with."""
 
@@ -52,6 +54,9 @@ class AccessKeys:
     def audit_head(self, manager: str) -> str:
         """The last entry of a manager's audit chain."""
         return self.audit + manager
+
+    def note(self, note_id: str) -> str:
+        return self.notes + note_id
 
     def name_of(self, key: str) -> str:
         """What follows the kind in any of these keys: a user's name, a binding's id, a digest."""

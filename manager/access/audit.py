@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from common.access.audit_chain import Head, Note, Outcome
 from common.clock import Clock
-from common.errors import EtcronError, UnavailableError
+from common.errors import EtcdInDoubtError, EtcronError, UnavailableError
 from common.etcd import EtcdClient
 from common.process.disk import Disk
 from common.protocol import audit_heads
@@ -36,6 +36,8 @@ _T = TypeVar("_T")
 
 MOST_IN_MEMORY: Final = 10_000
 HEAD_EVERY_S: Final = 60.0
+_NOTES: Final = 100
+"""Taken at a time, of those that others have left in etcd."""
 _A_BATCH: Final = 500
 _A_DELIVERY: Final = 200
 _ANSWER_WAITS_S: Final = 0.25
@@ -194,13 +196,14 @@ class Audit:
     async def tell_head(self) -> None:
         """The head goes to etcd and into the log, each minute, for ever."""
         await self._opened.wait()
-        told: Head | None = None
+        told, are_left = Head(chain=""), False
         while True:
             try:
+                are_left = await self._take_notes()
                 if not self._compared.is_set():
                     await self._compare()
                 if self.head != told:
-                    told = await self._put_head(self.head)
+                    told = await self._put_head(self.head) or told
                 self._head_fault = None
             except EtcronError as error:
                 self._head_fault = str(error)
@@ -208,8 +211,23 @@ class Audit:
                 await self._begin_anew(str(error))
             except OSError as error:
                 self._say_fault(error)
-            retry = self._head_fault is not None or not self._compared.is_set()
+            retry = self._head_fault is not None or not self._compared.is_set() or are_left
             await asyncio.sleep(_AGAIN_S if retry else HEAD_EVERY_S)
+
+    async def _take_notes(self) -> bool:
+        """Those that `etcron admin` has left go into this chain; whether some are left.
+
+        In doubt two managers have one. One that dies at this very moment loses it, and the system's log has it.
+        """
+        kvs, more = await self._etcd.get_between(self._keys.notes, self._keys.notes + "\x7f", limit=_NOTES)
+        for kv in kvs:
+            if not self._keeps_up:
+                return True
+            with suppress(EtcdInDoubtError):
+                if not (await self._etcd.txn(audit_heads.take(kv))).succeeded:
+                    continue
+            self.note(audit_heads.left(kv))
+        return more
 
     async def close(self) -> None:
         """What was noted is on the disk, if that takes it now. The loops have ended."""

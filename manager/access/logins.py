@@ -108,11 +108,11 @@ class Logins:
         )  # fmt: skip
         return opened, new_device(user)
 
-    async def by_link(self, secret: str, by: From) -> Opened:
-        """The session that a one-time link is for. RequestError: 401, there is no such link (any more); 429.
+    async def by_link(self, secret: str, by: From) -> tuple[Opened, str]:
+        """The session that a one-time link is for, and why that was made.
 
-        Nobody guesses one, so only what is no link counts as a try: others at the same address, as jobs on this machine
-        are, never keep out who has one.
+        RequestError: 401, there is no such link (any more); 429. Nobody guesses one, so only what is no link counts as
+        a try: others at the same address, as jobs on this machine are, never keep out who has one.
         """
         await self._directory.ready(True)
         key = self._keys.link(digest_of(secret))
@@ -130,11 +130,12 @@ class Logins:
                 401, "this link is not good any more: it works once, and not for long; make a new one",
                 code="login-failed",
             )  # fmt: skip
-        return await self._sessions.open(
+        opened = await self._sessions.open(
             link.subject, way=SessionWay.LINK, role=link.role, address=by.address, agent=by.agent,
             lasts_s=min(LONGEST_S, link.session_ms // 1000), stands_on=[(key, there.mod_revision)], deletes=[key],
             replaces=by.session,
         )  # fmt: skip
+        return opened, link.reason
 
     async def change_password(self, subject: Subject, old: str, new: str, by: From) -> Opened:
         """The user has another password; their other sessions are over, and this one is a new one.

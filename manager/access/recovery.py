@@ -7,10 +7,13 @@ doing it that is recorded.
 from __future__ import annotations
 
 import os
+import secrets
+import socket
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
-from common.access.credentials import Session, SessionWay
+from common.access.audit_chain import Note, Outcome
+from common.access.credentials import ID_BYTES, Session, SessionWay
 from common.access.rights import Grant, Role
 from common.access.selectors import EVERYTHING
 from common.access.subjects import Subject, SubjectKind
@@ -18,6 +21,8 @@ from common.clock import SystemClock
 from common.configuration.config import ManagerConfig
 from common.connections import open_etcd
 from common.errors import ConflictError, InvalidInputError
+from common.etcd import EtcdClient
+from common.protocol import audit_heads
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Ways
 from manager.access.logins import make_link
@@ -33,8 +38,9 @@ _PATIENCE_S: Final = 20.0
 
 
 async def create_administrator(config: ManagerConfig, name: str, password: str, *, another: bool) -> None:
-    """A user who may do everything. ConflictError: there is an administrator, or the name is taken.
+    """A user who may do everything; the audit will have it.
 
+    ConflictError: there is an administrator, or the name is taken.
     InvalidInputError: nobody may have this password. UnavailableError.
     """
     passwords = Passwords()
@@ -51,10 +57,32 @@ async def create_administrator(config: ManagerConfig, name: str, password: str, 
                 "there is an administrator already: ask them, or give --another; etcron admin recover lets you in "
                 "for a quarter of an hour"
             )
-        by = f"etcron admin, uid {os.getuid()}"
+        by = _who()
         await AccountService(records).add_user(name, password=await passwords.hash(password), groups=(), by=by)
         grant = Grant(role=Role.ADMIN, labels=EVERYTHING, run_as=None, workers=EVERYTHING)
         await BindingService(records).add(Subject(SubjectKind.USER, name), grant, by=by)
+        await leave_note(etcd, records.keys, "admin.create", f"user {name}", another=another)
+
+
+async def recover(config: ManagerConfig) -> str:
+    """The secret of a link by which a browser may do everything for a quarter of an hour, once; the audit will have it.
+
+    UnavailableError.
+    """
+    async with open_etcd(config, timeout_s=_ANSWER_S) as etcd:
+        await leave_note(etcd, AccessKeys(config.key_prefix), "admin.recover", "", goodForS=RECOVERY_S)
+    return await make_owner_link(
+        config, reason="etcron admin recover", good_for_s=RECOVERY_S, session_s=RECOVERY_S
+    )  # fmt: skip
+
+
+async def leave_note(etcd: EtcdClient, keys: AccessKeys, action: str, of: str, **details: Any) -> None:
+    """The next manager that runs takes it into its audit. UnavailableError."""
+    note = Note(
+        ms=SystemClock().wall_ms(), who=_who(), via="", address="", action=action, object=of, outcome=Outcome.DONE,
+        details={"host": socket.gethostname(), **details},
+    )  # fmt: skip
+    await etcd.txn(audit_heads.leave(keys, secrets.token_hex(ID_BYTES), note))
 
 
 async def make_owner_link(config: ManagerConfig, *, reason: str, good_for_s: int, session_s: int) -> str:
@@ -64,6 +92,10 @@ async def make_owner_link(config: ManagerConfig, *, reason: str, good_for_s: int
             etcd, AccessKeys(config.key_prefix), subject=Subject(SubjectKind.UID, str(os.getuid())), role=Role.ADMIN,
             reason=reason, now_ms=SystemClock().wall_ms(), good_for_s=good_for_s, session_s=session_s,
         )  # fmt: skip
+
+
+def _who() -> str:
+    return f"etcron admin, uid {os.getuid()}"
 
 
 async def _at_once(_: int) -> None:

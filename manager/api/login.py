@@ -133,7 +133,9 @@ async def log_in_by_link(request: web.Request) -> web.Response:
     """The session that a one-time link is for. 401: it was used, or it is too old."""
     parts = request.app[PARTS]
     given = await LINK_BODY.read(request, parts.read_timeout_s)
-    return logged_in(request, await parts.logins.by_link(given.secret, await came_from(request)))
+    opened, reason = await parts.logins.by_link(given.secret, await came_from(request))
+    say(request, reason=reason, role=None if opened.session.role is None else str(opened.session.role))
+    return logged_in(request, opened)
 
 
 @own

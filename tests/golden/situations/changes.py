@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,9 +20,10 @@ from common.protocol.drain import Drain
 from common.protocol.keys import RunId, encode_mark, sequence_name
 from common.protocol.request import Origin, Request
 from common.protocol.roster import RosterEntry
+from manager.access.recovery import leave_note
 from manager.background.versions import KEPT
 from manager.views.cursors import SealedCursors
-from tests.golden.stage import NOON, Stage, situation
+from tests.golden.stage import NOON, Stage, situation, touching
 from tests.support.background import running
 from tests.support.joining import join
 from tests.support.managing import Managed
@@ -303,6 +305,20 @@ async def record_of_an_edit_is_delivered(stage: Stage) -> None:
 
 
 # The audit
+
+
+@situation
+async def note_for_the_audit_is_left_and_taken(stage: Stage) -> None:
+    stage.patch.setattr(socket, "gethostname", lambda: "host")
+    stage.patch.setattr(os, "getuid", lambda: 0)
+    async with stage.manager() as manager:
+        audit, keys = manager.parts.audit, AccessKeys(manager.keys.prefix)
+        async with running(audit.write()):
+            await wait_until(lambda: audit.head.seq == 1, description="an entry is on the disk")
+            async with stage.recorded(touching("notes/")):
+                await leave_note(manager.etcd, keys, "admin.create", "user alice")
+                async with running(audit.tell_head()):
+                    await wait_until(lambda: audit.head.seq == 2, description="it is on the disk")
 
 
 @situation

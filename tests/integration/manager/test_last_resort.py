@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 from cli.errors import ExitStatus
+from common.protocol.access_keys import AccessKeys
 from tests.support.access import Accessing
+from tests.support.background import running
 from tests.support.managing import Managed, Place, managing
+from tests.support.waiting import wait_until
 
 GOOD = "three words in a row\n"
 
@@ -102,3 +105,35 @@ async def test_without_etcd_nothing_is_done(config: Path) -> None:
     )
     assert made.status == ExitStatus.UNAVAILABLE
     assert "Traceback" not in made.err
+
+
+async def test_audit_has_who_was_made_an_administrator_and_each_recovery(place: Place, config: Path) -> None:
+    """Attack: whoever has a manager's configuration lets themselves in, and nobody finds out."""
+    await etcron("admin", "create", "alice", "--config", str(config), stdin=GOOD)
+    made = await etcron("admin", "recover", "--config", str(config))
+    async with managing(place, auth="required", trustOwner=True, loops=True) as manager:
+        await log_in(manager, "/api/v1/login/link", secret=made.out.strip()[-64:])
+
+        async def found() -> dict[str, dict[str, Any]]:
+            return {entry["action"]: entry for entry in (await manager.get("/api/v1/audit"))["items"]}
+
+        async def are_there() -> bool:
+            return {"admin.create", "admin.recover", "login.link"} <= (await found()).keys()
+
+        await wait_until(are_there, description="the audit has them", timeout=20)
+        by_action = await found()
+        assert by_action["admin.create"]["object"] == "user alice"
+        assert by_action["admin.recover"]["who"] == f"etcron admin, uid {os.getuid()}"
+        assert by_action["login.link"]["details"]["reason"] == "etcron admin recover"
+        keys = AccessKeys(place.prefix)
+        assert await manager.etcd.count(keys.notes) == 0
+
+
+async def test_note_that_cannot_be_read_is_an_entry_too(place: Place) -> None:
+    async with managing(place, auth="off", loops=True) as manager:
+        key = AccessKeys(place.prefix).note("0" * 12)
+        await manager.etcd.put(key, b'{"ms": "x"')
+        audit = manager.parts.audit
+        async with running(audit.tell_head()):
+            await wait_until(lambda: audit.head.seq >= 2, description="the audit has it", timeout=20)
+        assert await manager.etcd.get(key) is None
