@@ -257,6 +257,27 @@ async def test_administrator_says_who_may_do_what(guarded: Guarded) -> None:
     await looks_good(guarded.console, page, "access")
 
 
+async def test_attack_name_of_a_group_is_markup(guarded: Guarded) -> None:
+    """A login provider names groups as it likes; they are shown on four pages."""
+    await guarded.person("root", Role.ADMIN, groups=[MARKUP])
+    await guarded.access.bind(f"group:{MARKUP}", Role.VIEWER)
+    page = await guarded.log_in("root", "/access")
+    await page.get_by_label("What may this person do?").fill("root")
+    await page.get_by_role("button", name="Show").first.click()
+    await expect(page.locator("#explained")).to_contain_text(MARKUP)
+    await page.get_by_role("button", name="New binding").click()
+    await page.get_by_label("Who", exact=True).fill(f"group:{MARKUP}")
+    await page.get_by_label("Role").select_option("operator")
+    await page.get_by_label("Labels of the jobs").fill("team=sales")
+    await page.get_by_role("button", name="Add").click()
+    await expect(page.locator("#bindings")).to_contain_text("team=sales")
+    for path, shown in (("/access", "#bindings"), ("/audit", "#entries"), ("/account", "main")):
+        await page.goto(path)
+        await expect(page.locator(shown)).to_contain_text(MARKUP)
+        await expect(page.locator("img[src=x]")).to_have_count(0)
+        assert "owned" not in await page.title()
+
+
 async def test_audit_is_filtered_by_pages(guarded: Guarded) -> None:
     await guarded.person("root", Role.ADMIN)
     page = await guarded.log_in("root", "/audit")

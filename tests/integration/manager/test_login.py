@@ -26,6 +26,8 @@ from tests.support.waiting import wait_until
 
 PASSWORD = "correct horse battery"
 ANOTHER = "staple horse correct"
+DRAIN = "/api/v1/workers/w1/drain"
+"""What administrators of everything alone may do."""
 
 
 class MovingClock(OffClock):
@@ -426,6 +428,34 @@ async def test_attack_token_is_made_for_somebody_else(guarded: Managed, access: 
     for owner, status in (("service:ci", 201), ("user:alice", 403), ("service:none", 404)):
         async with guarded.http.post("/api/v1/tokens", json={"name": "x", "owner": owner}, headers=root) as response:
             assert response.status == status, await response.text()
+
+
+async def test_attack_what_is_made_while_warn_lets_everybody_in_outlives_it(place: Place) -> None:
+    """A viewer, and a stranger, make what would let them do everything once a login is asked for."""
+    async with managing(place, auth="warn") as manager:
+        access = Accessing(manager)
+        await access.service("ci", Role.ADMIN)
+        eve = await access.user("eve", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        browser, stranger = Browser(manager), Browser(manager)
+        assert (await browser.log_in("eve")).status == 200
+        assert (await browser.request("POST", DRAIN, {})).status == 404, "warn refuses no call of today"
+        for path, body in (
+            ("/api/v1/tokens", {"name": "x", "owner": "service:ci"}),
+            ("/api/v1/users", {"name": "mallory"}),
+            ("/api/v1/services", {"name": "mallory"}),
+            ("/api/v1/bindings", {"subject": "user:eve", "role": "admin", "labels": "all", "workers": "all"}),
+        ):
+            assert (await browser.request("POST", path, body)).status == 403, path
+            assert (await stranger.request("POST", path, body)).status == 401, path
+        assert (await stranger.request("POST", "/api/v1/tokens", {"name": "x"})).status == 401
+        made = await (await browser.request("POST", "/api/v1/tokens", {"name": "x", "role": "admin"})).json()
+        session = browser.secret
+    async with managing(place, auth="required") as manager:
+        await wait_until(lambda: "eve" in manager.parts.directory.users, description="users to be known")
+        kept = {**browser.headers, "Cookie": f"etcron_session_{manager.http.port}={session}"}
+        for headers in ({"Authorization": f"Bearer {made['token']}"}, kept, eve):
+            assert (await manager.http.get("/api/v1/jobs", headers=headers)).status == 200
+            assert (await manager.http.post(DRAIN, json={}, headers=headers)).status == 403
 
 
 async def test_attack_idempotency_key_of_another_user_replays_their_answer(guarded: Managed, access: Accessing) -> None:

@@ -63,9 +63,9 @@ async def a_desk(manager: Managed) -> Desk:
     return Desk(manager=manager, access=access, root=await access.user("root", Role.ADMIN, password=kept))
 
 
-@pytest.fixture(params=["required", "off"])
+@pytest.fixture(params=["required", "warn", "off"])
 async def desk(place: Place, request: pytest.FixtureRequest) -> AsyncIterator[Desk]:
-    """Where a login is asked for, and where none is: users and bindings are guarded in both."""
+    """Where a login is asked for, and where none is: users and bindings are guarded everywhere."""
     async with managing(place, auth=request.param) as manager:
         yield await a_desk(manager)
 
