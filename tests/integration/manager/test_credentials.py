@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -250,3 +251,30 @@ async def test_attack_open_event_stream_outlives_the_end_of_its_token(
         await stream.until("health")
         clock.offset_ms += HOUR_MS
         await stream.rest()
+
+
+async def test_attack_another_manager_is_called_with_what_one_has_taken_away(
+    guarded: Managed, place: Place, clock: OffClock
+) -> None:
+    async with managing(place, auth="required", clock=clock) as other:
+        access = Accessing(guarded, other)
+        root, alice = await access.user("root", Role.ADMIN), await access.user("alice", Role.VIEWER)
+        bob, carol = await access.user("bob"), await access.user("carol", Role.VIEWER)
+        binding = await access.bind("user:bob", Role.VIEWER)
+        session = await access.session("user:alice")
+        cookie = replace(session, name=f"etcron_session_{other.http.port}").headers
+        taken = {
+            f"tokens/{token_id(alice)}": (alice, 401), f"sessions/{session.id}": (cookie, 401),
+            f"bindings/{binding}": (bob, 403), "users/carol": (carol, 401),
+        }  # fmt: skip
+        async with listening(other, alice) as stream:
+            await stream.until("health")
+            for path, (headers, refusal) in taken.items():
+                assert await status(other, headers) == 200, path
+                assert await status(guarded, root, "DELETE", f"/api/v1/{path}") == 200
+
+                async def is_refused(headers: dict[str, str] = headers, refusal: int = refusal) -> bool:
+                    return await status(other, headers) == refusal
+
+                await wait_until(is_refused, description=f"{path} to count no more")
+            await stream.rest()
