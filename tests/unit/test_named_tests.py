@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text()
+SECURITY = (ROOT / "docs" / "security.md").read_text()
 DOCS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
 
 
@@ -27,3 +28,13 @@ def test_every_promise_names_one() -> None:
     shown = re.findall(r"^\| (G\d+) \| `tests/", GUARANTEES, re.MULTILINE)
     assert len(promises) == 12
     assert shown == promises
+
+
+def test_every_known_way_in_has_a_number_what_stops_it_and_a_test() -> None:
+    table = SECURITY.partition("## Known ways in")[2]
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \| [^|]+ \| `tests/[\w/]+\.py::(test_\w+)` \|$", table, re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^\| ?\d", table, re.MULTILINE)), "a row is not whole"
+    assert len(rows) >= 35
+    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
+    tests = [test for _, test in rows]
+    assert sorted(tests) == sorted(set(tests)), "two ways in, and one test"
