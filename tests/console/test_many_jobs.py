@@ -29,7 +29,7 @@ async def many(cluster: Cluster) -> AsyncIterator[str]:
     await fill_etcd(cluster.etcd.endpoint, "/many", JOBS, now_ms)
     await fill_log_store(cluster.log_store.uri, "many", WITH_RESULTS, 20 * WITH_RESULTS, now_ms)
     flags = ("--etcd-endpoints", cluster.etcd.endpoint, "--mongodb-uri", cluster.log_store.uri, "--key-prefix", "/many",
-             "--mongodb-database", "many", "--api-port", str(port))  # fmt: skip
+             "--mongodb-database", "many", "--api-port", str(port), "--auth", "off")  # fmt: skip
     manager = Process("manager", "manager-many", cluster.directory / "manager-many", flags)
     manager.start()
     url = f"http://127.0.0.1:{port}"

@@ -35,7 +35,10 @@ async def pair_of_managers(cluster: Cluster) -> AsyncIterator[Pair]:
     port = free_port()
     prompt, late = f"http://127.0.0.1:{cluster.ports[0]}", f"http://127.0.0.1:{port}"
     async with Proxy(cluster.etcd.endpoint) as etcd, round_robin([prompt, late]) as proxy:
-        flags = ("--etcd-endpoints", etcd.endpoint, "--mongodb-uri", cluster.log_store.uri, "--api-port", str(port))
+        flags = (
+            "--etcd-endpoints", etcd.endpoint, "--mongodb-uri", cluster.log_store.uri, "--api-port", str(port),
+            "--auth", "off",
+        )  # fmt: skip
         process = Process("manager", "manager-late", cluster.directory / "manager-late", flags)
         process.start()
         try:
