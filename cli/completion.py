@@ -71,7 +71,8 @@ _FILES: Final = ":files"
 _NAMED: Final = {
     ("job", "name"): "jobs", ("job", "names"): "jobs", ("stats", "job"): "jobs", ("run", "job"): "jobs",
     ("worker", "names"): "workers", ("run", "worker"): "workers", ("access", "job"): "jobs",
-    ("user", "name"): "users", ("user", "names"): "users", ("service", "names"): "services",
+    ("user", "name"): "users", ("user", "names"): "users", ("service", "name"): "services",
+    ("service", "names"): "services",
     ("token", "ids"): "tokens", ("session", "ids"): "sessions", ("binding", "ids"): "bindings",
 }  # fmt: skip
 """The arguments, by noun, that name what a manager knows: by its name, or else by its id."""

@@ -1,11 +1,11 @@
-"""`etcron service list`, `add`, `remove`: service accounts, for programs that call with tokens."""
+"""`etcron service list`, `add`, `set`, `remove`: service accounts, for programs that call with tokens."""
 
 from __future__ import annotations
 
 import argparse
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
-from cli.client import Client, access_path, go_through
+from cli.client import Client, Document, access_path, go_through
 from cli.errors import ExitStatus
 from cli.printing import print_json, print_table, tell
 from cli.times import local
@@ -23,15 +23,23 @@ def parser() -> Parser:
         verbs, "add", _add, does="add a service account, which may do nothing until a binding says so",
         examples=("etcron service add deploy --description 'the pipeline of team billing'",),
     )  # fmt: skip
+    set_ = add_command(
+        verbs, "set", _set, does="disable a service account, or enable it again; its tokens and bindings stay",
+        examples=("etcron service set deploy --disable", "etcron service set deploy --enable"),
+    )  # fmt: skip
     remove = add_command(
         verbs, "remove", _remove, does="remove service accounts with their tokens and bindings",
         examples=("etcron service remove deploy",),
     )  # fmt: skip
     add.add_argument("name", metavar="NAME")
     add.add_argument("--description", metavar="TEXT", help="what it is for, and who looks after it")
+    set_.add_argument("name", metavar="NAME")
+    state = set_.add_mutually_exclusive_group(required=True)
+    state.add_argument("--disable", action="store_const", const=True, dest="disabled", help="no token of it is good")
+    state.add_argument("--enable", action="store_const", const=False, dest="disabled", help="its tokens are good again")
     remove.add_argument("names", metavar="NAME", nargs="+")
     add_output(listing)
-    for command in (listing, add, remove):
+    for command in (listing, add, set_, remove):
         add_server(command)
     return group
 
@@ -44,12 +52,14 @@ def _list(arguments: argparse.Namespace) -> int:
         return ExitStatus.OK
     rows = (
         (
-            str(one["name"]), str(one.get("description") or "-"), local(one.get("createdMs")),
-            str(one.get("createdBy") or one.get("problem") or "-"),
+            str(one["name"]), _state(one), str(one.get("description") or "-"), local(one.get("createdMs")),
+            str(one.get("createdBy") or "-"),
         )
         for one in services
     )  # fmt: skip
-    print_table(("NAME", "DESCRIPTION", "ADDED", "BY"), rows, none="no service accounts", spare=("BY", "ADDED"))
+    print_table(
+        ("NAME", "STATE", "DESCRIPTION", "ADDED", "BY"), rows, none="no service accounts", spare=("BY", "ADDED")
+    )
     return ExitStatus.OK
 
 
@@ -64,6 +74,19 @@ def _add(arguments: argparse.Namespace) -> int:
         f"it may do, `etcron token add NAME --owner service:{arguments.name}` makes its token"
     )
     return ExitStatus.OK
+
+
+def _set(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        call = client.call("PATCH", access_path("services", arguments.name), {"disabled": arguments.disabled})
+    tell(f"{arguments.name} is {_state(call.document)}")
+    return ExitStatus.OK
+
+
+def _state(service: Document) -> str:
+    if service.get("problem"):
+        return f"broken: {service['problem']}"
+    return "disabled" if service.get("disabled") else "enabled"
 
 
 def _remove(arguments: argparse.Namespace) -> int:

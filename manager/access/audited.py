@@ -61,6 +61,7 @@ ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("PATCH", f"{_API}/users/{{name}}"): ("user.change", "user"),
     ("DELETE", f"{_API}/users/{{name}}"): ("user.delete", "user"),
     ("POST", f"{_API}/services"): ("service.create", "service"),
+    ("PATCH", f"{_API}/services/{{name}}"): ("service.change", "service"),
     ("DELETE", f"{_API}/services/{{name}}"): ("service.delete", "service"),
     ("POST", f"{_API}/bindings"): ("binding.create", "binding"),
     ("DELETE", f"{_API}/bindings/{{id}}"): ("binding.delete", "binding"),

@@ -314,6 +314,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         takes=services.NEW_SERVICE.schema, answers={201: ref("Service")},
     ),
     Operation(
+        method="patch", path="/api/v1/services/{name}", tag="access", summary="Disable a service account, enable it.",
+        parameters=(given.USER,), takes=services.CHANGED_SERVICE.schema, answers={200: ref("Service")},
+        refuses=(404, 409),
+    ),
+    Operation(
         method="delete", path="/api/v1/services/{name}", tag="access", parameters=(given.USER,), refuses=(404, 409),
         summary="Remove a service account with its tokens and bindings.", answers={200: _REMOVED},
     ),

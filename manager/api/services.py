@@ -9,7 +9,7 @@ from aiohttp import web
 
 from common.access.accounts import MAX_DESCRIPTION, Service
 from common.access.rights import Role
-from common.jobs.kinds import AnyText, says
+from common.jobs.kinds import AnyText, Truth, says
 from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.access_fields import NAME
@@ -31,10 +31,19 @@ class _NewService:
 NEW_SERVICE: Final = Body(_NewService)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ChangedService:
+    disabled: Annotated[bool, Truth(), says("disabled", "no token of it is good", True)]
+
+
+CHANGED_SERVICE: Final = Body(_ChangedService)
+
+
 def add_routes(app: web.Application) -> None:
     """The calls on service accounts."""
     app.router.add_get(_SERVICES, list_services)
     app.router.add_post(_SERVICES, add_service)
+    app.router.add_patch(f"{_SERVICES}/{{name}}", change_service)
     app.router.add_delete(f"{_SERVICES}/{{name}}", remove_service)
 
 
@@ -55,6 +64,15 @@ async def add_service(request: web.Request) -> web.Response:
     say(request, object=f"service {body.name}")
     service = await parts.accounts.add_service(body.name, description=body.description, by=caller(request))
     return answer(service_view(service), status=201)
+
+
+@needs(Role.ADMIN, everywhere=True, guarded=True)
+async def change_service(request: web.Request) -> web.Response:
+    """Disabled or not; its tokens and bindings stay, and count again once it is enabled."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    body = await CHANGED_SERVICE.read(request, parts.read_timeout_s)
+    say(request, disabled=body.disabled)
+    return answer(service_view(await parts.accounts.change_service(name, disabled=body.disabled, by=caller(request))))
 
 
 @needs(Role.ADMIN, everywhere=True, guarded=True)

@@ -108,6 +108,12 @@ class AccessRecords:
                 found[user.name] = HeldUser(kv=kv, user=user)
         return found
 
+    async def alike(self, name: str) -> str | None:
+        """Another user whose name differs from this one only in capital letters."""
+        folded = name.casefold()
+        names = [self.keys.name_of(kv.key) async for kv in self._all(self.keys.users)]
+        return next((other for other in names if other != name and other.casefold() == folded), None)
+
     async def users_named(self, names: Iterable[str]) -> dict[str, HeldUser]:
         """Those of them that there are."""
         held = await self.etcd.get_many([self.keys.user(name) for name in names])

@@ -51,6 +51,11 @@ class AccountService:
         user = User(name=name, password=password, groups=groups, created_ms=now_ms, created_by=by, changed_ms=now_ms)
         if await records.etcd.count(records.keys.users) >= MOST_USERS:
             raise ConflictError(f"there are {MOST_USERS:,} users, which is the most: remove some")
+        if (other := await records.alike(name)) is not None:
+            raise ConflictError(
+                f"there is a user {other} already, and {name} differs from it only in capital letters: people would "
+                "take one for the other; choose another name"
+            )
         what = f"{name} is a user now"
         if not await records.write(what, records.keys.user(name), None, user.to_json(), records.deadline()):
             raise ConflictError(f"there is a user {name} already")
@@ -114,6 +119,25 @@ class AccountService:
             raise ConflictError(f"there is a service account {name} already")
         _log.info("service %s was added", name, extra={"action": "service.added", "service": name, "by": by})
         return service
+
+    async def change_service(self, name: str, *, disabled: bool, by: str) -> Service:
+        """The account as it is now; its tokens and bindings stay. NotFoundError; ConflictError: it cannot be read."""
+        records, deadline, tries = self._records, self._records.deadline(), 0
+        while True:
+            there = await self._service(name)
+            before = records.service_of(there)
+            if isinstance(before, Damaged):
+                raise ConflictError(
+                    f"the record of {name} cannot be read ({before.problem}): remove it, and add it anew"
+                )
+            after = replace(before, disabled=disabled)
+            if await records.write(f"{name} was changed", there.key, there, after.to_json(), deadline):
+                break
+            tries += 1
+            await asyncio.sleep(growing_pause_s(tries))
+        extra = {"action": "service.changed", "service": name, "by": by, "disabled": disabled}
+        _log.info("service %s is %s", name, "disabled" if disabled else "enabled", extra=extra)
+        return after
 
     async def remove_service(self, name: str, *, by: str) -> Swept:
         """With its tokens and bindings. NotFoundError."""

@@ -45,7 +45,7 @@ _WANTED = {
     "cron": "explain next",
     "crontab": "import",
     "user": "list add show set password remove",
-    "service": "list add remove",
+    "service": "list add set remove",
     "token": "list add revoke",
     "session": "list revoke",
     "binding": "list add remove",

@@ -88,6 +88,7 @@ EXPECTED = {
     "DELETE /api/v1/users/{name}": ADMINS,
     "GET /api/v1/services": ADMINS,
     "POST /api/v1/services": ADMINS,
+    "PATCH /api/v1/services/{name}": ADMINS,
     "DELETE /api/v1/services/{name}": ADMINS,
     "GET /api/v1/bindings": ADMINS,
     "POST /api/v1/bindings": ADMINS,

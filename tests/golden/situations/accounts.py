@@ -70,6 +70,10 @@ async def disable(manager: Managed) -> None:
     await manager.parts.accounts.change_user("bob", UserChange(disabled=True), by="me")
 
 
+async def disable_service(manager: Managed) -> None:
+    await manager.parts.accounts.change_service("ci", disabled=True, by="me")
+
+
 async def remove_user(manager: Managed) -> None:
     await manager.parts.accounts.remove_user("bob", by="me")
 
@@ -99,6 +103,7 @@ changes("disabling_an_administrator_in_doubt", disable, prepare=two_administrato
 changes("user_is_removed_with_all_that_is_theirs", remove_user, prepare=all_that_a_user_may_have)
 changes("service_account_is_added", add_service)
 changes("service_account_is_removed_with_its_tokens", remove_service, prepare=a_service_account)
+changes("service_account_is_disabled", disable_service, prepare=a_service_account)
 changes("group_is_bound", bind)
 changes("one_of_two_administrators_is_unbound", unbind, prepare=two_administrators)
 changes("unbinding_in_doubt", unbind, prepare=two_administrators, losing=1)

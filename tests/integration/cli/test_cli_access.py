@@ -191,6 +191,9 @@ async def test_service_account_gets_a_token_that_works_until_it_is_revoked(in_: 
     token = made.out.strip()
     assert token.startswith("etcron_")
     assert token not in made.err
+    assert "ci is disabled" in (await in_.ok("service", "set", "ci", "--disable")).out
+    assert "disabled" in (await in_.ok("service", "list")).out
+    assert "ci is enabled" in (await in_.ok("service", "set", "ci", "--enable")).out
     [listed] = (await in_.ok("token", "list", "--owner", "service:ci", "-o", "json")).json
     assert token.split("_")[2] not in json.dumps(listed)
     in_.monkeypatch.setenv("ETCRON_TOKEN", token)

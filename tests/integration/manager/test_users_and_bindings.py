@@ -24,7 +24,8 @@ VIEWER: Final = {"subject": "user:bob", "role": "viewer", "labels": {"team": ["b
 CALLS: Final = (
     ("GET", "/users", None), ("POST", "/users", {"name": "bob"}), ("GET", "/users/root", None),
     ("PATCH", "/users/root", {"disabled": True}), ("DELETE", "/users/root", None),
-    ("GET", "/services", None), ("POST", "/services", {"name": "ci"}), ("DELETE", "/services/ci", None),
+    ("GET", "/services", None), ("POST", "/services", {"name": "ci"}),
+    ("PATCH", "/services/ci", {"disabled": True}), ("DELETE", "/services/ci", None),
     ("GET", "/bindings", None), ("POST", "/bindings", VIEWER), ("DELETE", "/bindings/000000000000", None),
     ("GET", "/access/explain?subject=user:root", None), ("GET", "/access/explain?job=j", None),
 )  # fmt: skip
@@ -140,6 +141,13 @@ async def test_name_that_is_taken_is_a_conflict_and_changes_nothing(one: Desk) -
     before = await one.stored()
     await one.ask("POST", "/users", {"name": "root", "password": PASSWORD}, status=409)
     assert await one.stored() == before
+
+
+async def test_name_that_differs_from_another_in_capital_letters_alone_is_refused(one: Desk) -> None:
+    """Attack: `Root` is added, and somebody gives it the rights that they mean to give to root."""
+    refused = await one.ask("POST", "/users", {"name": "Root", "password": PASSWORD}, status=409)
+    assert "there is a user root already" in refused["detail"]
+    assert await one.names("users/") == ["root"]
 
 
 @pytest.mark.parametrize("body", [
@@ -293,6 +301,7 @@ async def test_record_that_cannot_be_read_is_shown_and_can_be_removed(one: Desk)
 
 @pytest.mark.parametrize(("method", "path"), [
     ("GET", "/users/none"), ("PATCH", "/users/none"), ("DELETE", "/users/none"), ("DELETE", "/services/none"),
+    ("PATCH", "/services/none"),
     ("DELETE", "/bindings/none"), ("DELETE", "/bindings/..%2Fusers%2Froot"), ("DELETE", "/users/..%2Fbindings"),
 ])  # fmt: skip
 async def test_what_there_is_not_is_not_found(one: Desk, method: str, path: str) -> None:
@@ -415,6 +424,30 @@ async def test_service_account_is_added_listed_and_removed_with_what_is_its(one:
     assert (await one.manager.http.get(f"{API}/jobs", headers=token)).status == 401
     assert await one.names("users/") == ["ci", "root"]
     assert len(await one.names("tokens/")) == 2
+
+
+async def test_service_account_that_is_disabled_is_out_until_it_is_enabled(desk: Desk) -> None:
+    await desk.ask("POST", "/services", {"name": "ci", "description": "deploys"}, status=201)
+    await desk.access.bind("service:ci", Role.VIEWER)
+    token = await desk.access.token("service:ci")
+
+    async def status() -> int:
+        return (await desk.manager.http.get(f"{API}/whoami", headers=token)).status
+
+    assert await status() == 200
+    changed = await desk.ask("PATCH", "/services/ci", {"disabled": True})
+    assert (changed["disabled"], changed["description"]) == (True, "deploys")
+    assert await status() == 401
+    assert (await desk.ask("PATCH", "/services/ci", {"disabled": False}))["disabled"] is False
+    assert await status() == 200, "its token and its binding have stayed"
+
+
+@pytest.mark.parametrize("body", [{}, {"disabled": "yes"}, {"disabled": None}, {"name": "x"}, []])
+async def test_change_of_a_service_account_that_says_nothing_is_refused(one: Desk, body: object) -> None:
+    await one.ask("POST", "/services", {"name": "ci"}, status=201)
+    before = await one.stored()
+    await one.ask("PATCH", "/services/ci", body, status=400)
+    assert await one.stored() == before
 
 
 # Bindings

@@ -23,7 +23,7 @@ export function usersTable(users) {
 /** @param {any[]} services */
 export function servicesTable(services) {
   return table("access.services", [
-    { key: "name", draw: (/** @type {any} */ one) => [h("strong", {}, one.name), h("div", { class: "sub" }, one.description ?? one.problem)], className: "wraps" },
+    { key: "name", draw: (/** @type {any} */ one) => [h("strong", {}, one.name), one.disabled && h("div", { class: "sub tone-bad" }, t("access.disabled")), h("div", { class: "sub" }, one.description ?? one.problem)], className: "wraps" },
     { key: "created", draw: (/** @type {any} */ one) => stamp(one.createdMs) },
     { key: "actions", draw: (/** @type {any} */ one) => [
       h("button", { type: "button", class: "btn btn-plain", "data-key": "token", "data-token-of": one.name }, t("account.token.new")), credentials(`service:${one.name}`), removal(`/services/${encoded(one.name)}`, one.name)] },
