@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from common.errors import ConfigError, EtcdAccessError, EtcdError, Problem, UnavailableError
 from common.etcd import _rpc, failures
+from common.etcd.auth import SUPERUSER
 from common.etcd.client import EtcdClient
 from common.protocol.permissions import May, Permission, probe
 
@@ -53,7 +54,7 @@ async def _missing(client: EtcdClient, needed: Sequence[Permission]) -> list[Pro
     return missing
 
 
-FIRST_USER: Final = "root"
+FIRST_USER: Final = SUPERUSER
 """The name that etcd wants one user to have before it asks for passwords; that user may do everything."""
 _ANSWER_S: Final = 5.0
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdAccessError, EtcronError, Problem
@@ -25,6 +26,8 @@ _REFUSED_S = 2.0
 """For how long a refused password is not tried again: each try costs etcd a tenth of a second."""
 _FORGET_EVERY_S = 10.0
 
+SUPERUSER: Final = "root"
+"""Whom etcd asks for no permissions."""
 Metadata = tuple[tuple[str, str], ...]
 
 

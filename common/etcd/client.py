@@ -9,7 +9,7 @@ from typing import Self
 from common.clock import Clock, SystemClock
 from common.errors import EtcdAccessError, EtcdCompactedError, EtcdLeaseGoneError, Problem
 from common.etcd import _rpc
-from common.etcd.auth import Auth, EtcdUser
+from common.etcd.auth import SUPERUSER, Auth, EtcdUser
 from common.etcd.calls import AnswerTooLargeError, Calls, Stream
 from common.etcd.endpoints import Endpoints
 from common.etcd.paging import Paging
@@ -64,6 +64,8 @@ class EtcdClient:
         clock = clock if clock is not None else SystemClock()
         self._endpoints = Endpoints(endpoints, clock=clock, tls=tls)
         self._auth = Auth(user, clock)
+        self.is_limited = user is not None and user.name != SUPERUSER
+        """Whether it has a user that needs permissions: then others may have fewer."""
         self._calls = Calls(self._endpoints, self._auth, timeout_s=timeout, clock=clock)
 
     @property

@@ -56,6 +56,12 @@ ETCD_IS_FULL: Final = (
     "defragmented, and the alarm disarmed"
 )
 _NO_SPACE = "NOSPACE"
+_HOLDS_USERS_TO_ROLES: Final[Mapping[tuple[int, ...], tuple[int, ...]]] = {
+    (3, 4): (3, 4, 44),
+    (3, 5): (3, 5, 30),
+    (3, 6): (3, 6, 11),
+}
+"""From which version of its series on etcd checks what is within a transaction (CVE-2026-33343, CVE-2026-44283)."""
 _LOSES_WRITES = frozenset({(3, 5, 0), (3, 5, 1), (3, 5, 2)})
 
 
@@ -246,7 +252,7 @@ class Health:
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
             steward=refused, blocked=blocked, problems=tuple(problems),
-            notes=() if away else tuple(_notes(members, refused)),
+            notes=() if away else tuple(_notes(members, refused, has_roles=self._etcd.is_limited)),
         )  # fmt: skip
 
     async def _workers(self) -> list[Member] | None:
@@ -342,8 +348,8 @@ def _faults(members: Mapping[str, _Answer]) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _notes(members: Mapping[str, _Answer], refused: Mapping[str, str]) -> list[str]:
-    """On members of etcd; and on what it refuses the steward, by the worker."""
+def _notes(members: Mapping[str, _Answer], refused: Mapping[str, str], *, has_roles: bool) -> list[str]:
+    """On members of etcd; and on what it refuses the steward, by the worker. ``has_roles``: our user has one."""
     notes = []
     for endpoint, member in members.items():
         if member.status is None:
@@ -353,6 +359,11 @@ def _notes(members: Mapping[str, _Answer], refused: Mapping[str, str]) -> list[s
         if version in _LOSES_WRITES or version < (3, 5, 0):
             fault = "can lose committed writes in a crash" if version in _LOSES_WRITES else "is past its support"
             notes.append(f"etcd {member.status.version} at {endpoint} {fault}: use 3.5.3 or newer")
+        if has_roles and version < _HOLDS_USERS_TO_ROLES.get(version[:2], version):
+            notes.append(
+                f"etcd {member.status.version} at {endpoint} lets each of its users, a worker's too, read and write "
+                "every key (CVE-2026-33343): use 3.5.30, 3.6.11 or newer"
+            )
     withheld = [endpoint for endpoint, member in members.items() if member.withheld]
     if withheld:
         notes.append(

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc  # type: ignore[import-untyped,unused-ignore]
+import grpc.aio  # type: ignore[import-untyped,unused-ignore]
 import pytest
+from aetcd import rpc
 
 from common.clock import SystemClock
 from common.errors import ConfigError, EtcdAccessError
-from common.etcd import EtcdClient, EtcdUser, check_access
+from common.etcd import EtcdClient, EtcdUser, _rpc, check_access
 from common.protocol.access_keys import AccessKeys
 from common.protocol.compares import absent
 from common.protocol.keys import RunId, Watched
@@ -79,6 +83,22 @@ async def divided(place: Place, world: World, tmp_path: Path) -> AsyncIterator[D
     ):
         await worker.deciding()
         yield Divided(world=world, worker=worker, manager=manager)
+
+
+async def test_an_etcd_that_holds_no_user_to_its_role_is_named(divided: Divided, place: Place) -> None:
+    """A transaction in a transaction: before 3.4.42, 3.5.28 and 3.6.9 nobody looks what it touches."""
+    evil = f"{AccessKeys(place.prefix).prefix}bindings/evil"
+    messages = _rpc.messages
+    async with grpc.aio.insecure_channel(place.etcd) as channel:
+        login = messages.AuthenticateRequest(name="worker", password=PASSWORD)
+        token = (await rpc.AuthStub(channel).Authenticate(login)).token
+        inner = messages.TxnRequest(success=[{"request_put": {"key": evil.encode(), "value": b"admin"}}])
+        outer = messages.TxnRequest(success=[{"request_txn": inner}])
+        with suppress(grpc.aio.AioRpcError):
+            await rpc.KVStub(channel).Txn(outer, metadata=(("token", token),))
+    is_written = await divided.world.etcd.get(evil) is not None
+    notes = (await divided.manager.get("/readyz"))["notes"]
+    assert any("read and write every key (CVE-2026-33343)" in note for note in notes) == is_written
 
 
 async def test_a_worker_lives_its_whole_life_under_its_role(
