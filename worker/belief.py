@@ -150,7 +150,9 @@ class Belief:
         entry, run_id = run.entry, run.run_id
         if run_id.plan_ms is not None and not (entry.args or entry.env):
             return None
-        asked = AskedRun(sequence=run_id.job, fire=run_id.fire, args=entry.args, env=entry.env)
+        asked = AskedRun(
+            sequence=run_id.job, fire=run_id.fire, args=entry.args, env=entry.env, scope=entry.scope
+        )  # fmt: skip
         return self._told_of("run", run_id, self._grant_fault(asked, entry.grant))
 
     def _grant_fault(self, asked: AskedRun, grant: Grant | None) -> str | None:

@@ -192,7 +192,7 @@ def _attempt(end: End, job: PlannedJob, origin: Origin, facts: Facts) -> Request
         trigger=Trigger.RETRY if is_retry else Trigger.RERUN, by=entry.by, note=entry.note,
         create_ms=entry.create_ms if entry.create_ms is not None else entry.claim_ms,
         expires_ms=None if entry.grant is None else entry.grant.expires_ms,
-        args=entry.args, env=entry.env, grant=entry.grant, avoid=entry.worker if elsewhere else None,
+        args=entry.args, env=entry.env, grant=entry.grant, scope=entry.scope, avoid=entry.worker if elsewhere else None,
         mark_ms=read_mark(facts.mark) if gives_way else None,
     )  # fmt: skip
 

@@ -13,9 +13,10 @@ from typing import Any, Self
 
 import msgspec
 
+from common.jobs.job import JobSpec
 from common.protocol.keys import CHAIN, Keys, RunId
 from common.protocol.run import Trigger
-from common.protocol.signatures import AskedRun, Grant
+from common.protocol.signatures import AskedRun, Grant, digest
 from common.protocol.values import MALFORMED, brief, instant, instant_or_none, name, text, texts, whole, words_or_none
 
 
@@ -63,6 +64,10 @@ class Request:
     """Of this run: more arguments for the command."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Of this run: variables beside and over the job's."""
+    scope: str | None = None
+    """Of a request with `args` or `env`: what of the job the rights to choose code were judged by (`scope_of`). A job
+    that has another one since does not run it. None: it chooses nothing, or was made by a version that did not say.
+    """
     avoid: str | None = None
     """A worker that takes it only where no other may."""
     grant: Grant | None = None
@@ -80,7 +85,13 @@ class Request:
     @property
     def asked_run(self) -> AskedRun:
         """What a grant of it is for: every attempt of it."""
-        return AskedRun(sequence=self.run_id.job, fire=self.run_id.fire, args=self.args, env=self.env)
+        return AskedRun(
+            sequence=self.run_id.job, fire=self.run_id.fire, args=self.args, env=self.env, scope=self.scope
+        )  # fmt: skip
+
+    def is_of_scope(self, spec: JobSpec) -> bool:
+        """Whether the job still is what rights were judged by, where the request chooses code."""
+        return self.scope is None or self.scope == scope_of(spec)
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether it may not be claimed any more; the next run of an ``after`` job always may."""
@@ -104,7 +115,7 @@ class Request:
         }  # fmt: skip
         more = {
             "note": self.note, "createMs": self.create_ms, "args": list(self.args) or None,
-            "env": dict(self.env) or None, "avoid": self.avoid, "markMs": self.mark_ms,
+            "env": dict(self.env) or None, "scope": self.scope, "avoid": self.avoid, "markMs": self.mark_ms,
             "grant": None if self.grant is None else msgspec.to_builtins(self.grant),
         }  # fmt: skip
         document.update((name, value) for name, value in more.items() if value is not None)
@@ -124,6 +135,7 @@ class Request:
                 job_create_revision=whole(document["jobCreateRevision"]) or revision, plan_ms=plan_ms,
                 create_ms=instant_or_none(document.get("createMs")),
                 args=_arguments(document.get("args", [])), env=texts(document.get("env", {})),
+                scope=words_or_none(document.get("scope")),
                 avoid=None if avoid is None else name(avoid), mark_ms=instant_or_none(document.get("markMs")),
                 dispatch_ms=instant(document["dispatchMs"]), not_before_ms=instant(document["notBeforeMs"]),
                 expires_ms=instant_or_none(document.get("expiresMs")),
@@ -132,6 +144,12 @@ class Request:
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a request: {brief(error)}") from error
+
+
+def scope_of(spec: JobSpec) -> str:
+    """What rights to save a job look at, as one short text: its labels, its user, the workers that it asks for."""
+    workers = {label: sorted(values) for label, values in spec.workers.items()}
+    return digest({"labels": dict(spec.labels), "user": spec.user, "workers": workers})[:32]
 
 
 def read_grant(value: object) -> Grant | None:

@@ -186,7 +186,7 @@ def claim_of(
         revision=job.revision, locked=job.takes_lock, lost_after_ms=claims.lost_after_ms(job),
         plan_ms=request.plan_ms, dispatch_ms=max(request.dispatch_ms, request.not_before_ms), claim_ms=now_ms,
         trigger=request.trigger, by=request.by, note=request.note, create_ms=request.create_ms, args=request.args,
-        env=request.env, labels=dict(job.spec.labels), grant=request.grant,
+        env=request.env, labels=dict(job.spec.labels), grant=request.grant, scope=request.scope,
     )  # fmt: skip
     return RequestClaim(keys=keys, request=request, job=job, session=session, entry=entry, mark=mark)
 
@@ -228,6 +228,16 @@ class RequestEnd:
     def paused(cls, keys: Keys, job: PlannedJob) -> Self:
         """While the job is as it is."""
         return cls(status=Verdict.SKIPPED, reason="paused", confirm=mod_revision_is(keys.job(job.name), job.revision))
+
+    @classmethod
+    def out_of_scope(cls, keys: Keys, job: PlannedJob) -> Self:
+        """Who chose its code had no say over the job as it is; while it is so."""
+        as_known = mod_revision_is(keys.job(job.name), job.revision)
+        err = (
+            "skipped: it was asked for with arguments or variables, and the job has another user, other labels or "
+            "other workers since; ask for it again"
+        )
+        return cls(status=Verdict.SKIPPED, reason="job changed", err=err, confirm=as_known)
 
     @classmethod
     def overtaken(cls, keys: Keys, job: PlannedJob) -> Self:

@@ -212,6 +212,8 @@ class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     """The job's, as it was claimed; a version that did not write them leaves them out, as a job without any does."""
     grant: Grant | None = None
     """The manager's signature of a run that somebody asked for."""
+    scope: str | None = None
+    """As its request's."""
 
 
 class _Stored(_Entry, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ def handed_on(run: ClaimedRun, *, now_ms: int) -> Request:
         origin=Origin.CHAIN if former is not None and former.is_chain else Origin.HANDED_ON,
         plan_ms=entry.plan_ms, dispatch_ms=entry.dispatch_ms, trigger=entry.trigger, by=entry.by, note=entry.note,
         expires_ms=None if run.start_by_ms >= NO_LIMIT_MS else run.start_by_ms,
-        create_ms=entry.create_ms, args=entry.args, env=entry.env, grant=entry.grant,
+        create_ms=entry.create_ms, args=entry.args, env=entry.env, grant=entry.grant, scope=entry.scope,
         # No mark: fires that came due while it held the lock were skipped because of it.
         avoid=None if former is None else former.avoid,
     )  # fmt: skip

@@ -101,6 +101,8 @@ class AskedRun:
     fire: str
     args: tuple[str, ...]
     env: Mapping[str, str]
+    scope: str | None = None
+    """As of its request."""
 
 
 def canonical(document: object) -> bytes:
@@ -198,10 +200,12 @@ def _of_job(cluster: str, name: str, generation: int, *, spec: Mapping[str, Any]
 
 
 def _of_run(cluster: str, run: AskedRun, not_before_ms: int, expires_ms: int) -> bytes:
-    document = {
+    document: dict[str, Any] = {
         "fire": run.fire, "args": list(run.args), "env": dict(run.env), "notBeforeMs": not_before_ms,
         "expiresMs": expires_ms,
     }  # fmt: skip
+    if run.scope is not None:
+        document["scope"] = run.scope
     return _message("run", cluster, run.sequence, not_before_ms, {"run": digest(document)})
 
 

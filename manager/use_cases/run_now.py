@@ -32,7 +32,7 @@ from common.jobs.reader import check_name
 from common.protocol.dedupe import Remembered, digest_of
 from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId, sequence_name
-from common.protocol.request import Origin, Request
+from common.protocol.request import Origin, Request, scope_of
 from common.protocol.request_writes import CallKeys, Found, ask, remember
 from common.protocol.run import Trigger
 from common.protocol.signatures import Seal
@@ -261,6 +261,7 @@ class RunNow:
 
     def _requests(self, call: _Call, spec: JobSpec, job_create_revision: int) -> list[Request]:
         wanted, sequences = call.wanted, [spec.name]
+        scope = scope_of(spec) if wanted.args or wanted.env else None
         if spec.broadcast:
             workers = self._workers_for(spec)
             if not workers:
@@ -275,7 +276,7 @@ class RunNow:
                 run_id=RunId(sequence, call.fire), origin=Origin.RUN_NOW, job_create_revision=job_create_revision,
                 plan_ms=call.plan_ms, dispatch_ms=call.plan_ms, not_before_ms=call.plan_ms, create_ms=call.now_ms,
                 trigger=Trigger.MANUAL if call.by.startswith("console") else Trigger.API, by=call.by,
-                note=wanted.reason, args=wanted.args, env=wanted.env or {},
+                note=wanted.reason, args=wanted.args, env=wanted.env or {}, scope=scope,
             )
             for sequence in sequences
         ]  # fmt: skip

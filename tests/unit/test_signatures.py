@@ -183,7 +183,7 @@ def test_a_former_spec_keeps_its_signature_in_etcd_and_in_the_log_store(seal: Se
 def request(**changes: Any) -> Request:
     made = Request(
         run_id=RunId("j", "r-1-a"), origin=Origin.RUN_NOW, job_create_revision=5, plan_ms=NOW_MS, dispatch_ms=NOW_MS,
-        not_before_ms=NOW_MS, args=("a",), env={"A": "1"},
+        not_before_ms=NOW_MS, args=("a",), env={"A": "1"}, scope="as it was",
     )  # fmt: skip
     return replace(made, **changes)
 
@@ -197,7 +197,13 @@ def test_a_grant_goes_along_with_every_attempt(seal: Seal) -> None:
     assert seal.trust.run_fault(there.asked_run, there.grant) is None
     entry = RunEntry.from_json(
         RunEntry(
-            state=EntryState.OPEN, plan_ms=NOW_MS, revision=1, args=asked.args, env=asked.env, grant=grant
+            state=EntryState.OPEN,
+            plan_ms=NOW_MS,
+            revision=1,
+            args=asked.args,
+            env=asked.env,
+            grant=grant,
+            scope=asked.scope,
         ).to_json()
     )
     end = End(run_id=asked.run_id, entry=entry, verdict=Verdict.FAILED, end_ms=NOW_MS, frees_lock=False)
@@ -215,7 +221,7 @@ def test_a_grant_goes_along_with_every_attempt(seal: Seal) -> None:
     "change",
     [
         {"args": ("b",)}, {"args": ()}, {"env": {"A": "1", "LD_PRELOAD": "x"}}, {"run_id": RunId("k", "r-1-a")},
-        {"run_id": RunId("j", "r-1-b")}, {"run_id": RunId("j~w1", "r-1-a")},
+        {"scope": None}, {"scope": "another"}, {"run_id": RunId("j", "r-1-b")}, {"run_id": RunId("j~w1", "r-1-a")},
     ],
 )  # fmt: skip
 def test_attack_a_grant_is_for_one_run_with_its_args_and_its_env(seal: Seal, change: dict[str, Any]) -> None:

@@ -154,6 +154,8 @@ class StuckRequests:
             return RequestEnd.deleted(self._keys, name, None)
         if job is not None and job.create_revision != request.job_create_revision:
             return RequestEnd.deleted(self._keys, name, job)
+        if job is not None and not request.is_of_scope(job.spec):
+            return RequestEnd.out_of_scope(self._keys, job)
         if job is not None and not job.spec.enabled and not request.is_asked_for:
             return RequestEnd.paused(self._keys, job)
         if request.is_expired(now_ms):

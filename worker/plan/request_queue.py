@@ -283,6 +283,8 @@ class RequestQueue:
             return None
         if self._belief is not None and not self._belief.believes(job):
             return None
+        if not request.is_of_scope(job.spec):
+            return None
         return job if job.spec.enabled or request.is_asked_for else None
 
     def _set_aside(self, pending: PendingRequest) -> None:

@@ -157,7 +157,7 @@ def request_ends(why: str) -> None:
     situation(bring_about)
 
 
-for _why in ("expired", "deleted", "paused", "made again", "overtaken", "killed", "killed link"):
+for _why in ("expired", "deleted", "paused", "made again", "overtaken", "job changed", "killed", "killed link"):
     request_ends(_why)
 
 

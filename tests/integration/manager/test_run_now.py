@@ -18,7 +18,7 @@ from common.jobs.reader import parse_job
 from common.protocol.dedupe import Remembered, digest_of
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.member import Beat, Member
-from common.protocol.request import Origin, Request
+from common.protocol.request import Origin, Request, scope_of
 from common.protocol.run import EntryState, Trigger
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Put, Txn
@@ -78,6 +78,7 @@ async def test_a_run_is_accepted_with_its_id_and_can_be_read_at_once(manager: Ma
         plan_ms=accepted["planTime"], dispatch_ms=accepted["planTime"], not_before_ms=accepted["planTime"],
         create_ms=accepted["createTime"], trigger=Trigger.API, by="api 127.0.0.1", note="month end",
         args=("a b", ""), env={"LEVEL": "debug"},
+        scope=scope_of(parse_job({"name": "j", "command": "echo", "cronExpr": "@yearly"})),
     )  # fmt: skip
     assert before_ms <= accepted["createTime"] <= now_ms()
     seen = await manager.etcd.get(manager.keys.seen_prefix + "requests")

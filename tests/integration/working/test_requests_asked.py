@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
+from common.jobs.reader import parse_job
 from common.protocol.keys import RunId, Watched, encode_mark
 from common.protocol.kill import Kill
-from common.protocol.request import Origin, Request
+from common.protocol.request import Origin, Request, scope_of
 from common.protocol.request_writes import RequestClaim
 from common.protocol.run import Trigger
 from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
-from tests.support.working import Place, World, working
+from tests.support.working import NEVER, Place, World, working
 from worker.admission import Admission, Reason
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -197,6 +198,30 @@ async def test_a_workers_own_sequence_is_run_by_that_worker(place: Place, world:
         await put(world, *asked)
         ran = {one.run_id.job: (await world.record(one.run_id))["worker"] for one in asked}
         assert ran == {"job~w1": "w1", "job~w2": "w2"}
+
+
+@pytest.mark.parametrize(
+    "now", [{"user": "nobody"}, {"labels": {"team": "b"}}, {"workers": {"zone": ["eu"]}}, {"timeoutSeconds": 60}]
+)
+async def test_attack_code_that_was_chosen_for_a_job_waits_until_the_job_runs_as_somebody_else(
+    place: Place, world: World, now: dict[str, Any]
+) -> None:
+    """An editor asks for a run in an hour with a variable, and the job is given to another user meanwhile.
+
+    What is judged for a save is compared, and nothing else: a job that is edited otherwise runs it.
+    """
+    spec = parse_job({"name": "job", "command": "echo $WHAT", "cronExpr": NEVER, "labels": {"team": "a"}})
+    job = await world.save(command="echo $WHAT", labels={"team": "a"})
+    asked = request(job, env={"WHAT": "theirs"}, scope=scope_of(spec))
+    await put(world, asked)
+    await world.save(**{"command": "echo $WHAT", "labels": {"team": "a"}, **now})
+    async with working(place, labels={"zone": "eu"}) as worker:
+        await worker.deciding()
+        record = await world.record(asked.run_id)
+    if "timeoutSeconds" in now:
+        assert record["output"] == "theirs\n"
+    else:
+        assert (record["status"], record["reason"], record.get("output", "")) == ("skipped", "job changed", "")
 
 
 # What takes its place

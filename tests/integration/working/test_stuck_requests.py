@@ -159,6 +159,8 @@ async def waiting(office: Office, why: str) -> Request:
         case "overtaken":
             request = replace(request, origin=Origin.RETRY, mark_ms=now_ms - 10_000)
             await etcd.put(keys.mark("job"), encode_mark(now_ms))
+        case "job changed":
+            request = replace(request, args=("a",), scope="as it was")
         case "killed link":
             request = replace(request, origin=Origin.CHAIN)
         case _:
@@ -195,7 +197,8 @@ def meanwhile(what: str, office: Office, request: Request) -> list[Operation]:
     ("why", "what"),
     [
         ("expired", "another steward"), ("expired", "put again"), ("deleted", "saved"), ("paused", "edited"),
-        ("made again", "made again"), ("killed", "killed anew"), ("overtaken", "edited"), ("killed link", "edited"),
+        ("made again", "made again"), ("killed", "killed anew"), ("overtaken", "edited"), ("job changed", "edited"),
+        ("killed link", "edited"),
     ],
 )  # fmt: skip
 async def test_a_request_ends_only_if_all_is_as_it_was_when_looked_at(
