@@ -91,7 +91,7 @@ class Agent:
         spared = ended.union(name for name, record in found.items() if record.status is not Verdict.LOST)
         survivors = await end_leftovers(instance, _LEFTOVER_GRACE_S, self._clock, spared=spared)
         groups = groups_of(survivors, self._clock.wall_ms())
-        await self.parts.secrets.clear()
+        await self._spool.disk.call(self.parts.secrets.clear)  # whose thread is there, also where no other can be
         await once_possible(partial(self.parts.ending.recall, groups), what="what could not be ended")
 
     def loops(self) -> Mapping[str, Callable[[], Coroutine[object, object, None]]]:

@@ -158,10 +158,9 @@ class Secrets:
                 _log.exception("secrets of a run: a reason that was not foreseen", extra={"action": "secrets.failed"})
                 raise SecretError(f"its secrets cannot be looked up: {type(error).__name__}") from None
 
-    async def clear(self) -> None:
-        """Remove what a former process has left. Before any run starts."""
-        with suppress(UnavailableError):  # its disk hangs: what is there is its users' alone
-            await beside(partial(_remove, self.runtime), what="files of former secrets")
+    def clear(self) -> None:
+        """Remove what a former process has left. Before any run starts; blocks."""
+        _remove(self.runtime)
 
     def _gather(self, spec: JobSpec) -> RunSecrets:
         if self._path is None:
