@@ -89,7 +89,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     add_headers(response, request.path)
     if STALE in request:
-        request.app[PARTS].cookies.forget(response, request[STALE])
+        request.app[PARTS].cookies.forget(request, response, request[STALE])
 
 
 def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]]:

@@ -146,7 +146,7 @@ async def log_out(request: web.Request) -> web.Response:
         raise ForbiddenError("there is no session to leave: a token is revoked among the tokens")
     await parts.sessions.end(held, by=caller(request))
     response = answer({"message": "you are logged out"})
-    parts.cookies.forget(response, parts.cookies.session(request))
+    parts.cookies.forget(request, response, parts.cookies.session(request))
     return response
 
 

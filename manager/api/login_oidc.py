@@ -89,7 +89,7 @@ async def finish_login(request: web.Request) -> web.Response:
         response = _to(f"{_LOGIN_PAGE}#{urlencode({'session': opened.second, 'back': finished.back}, quote_via=quote)}")
         say(request, who=opened.session.subject.name, session=opened.session.id, way=str(SessionWay.OIDC))
         parts.cookies.set(request, response, secret=opened.secret, device=None, for_s=opened.lasts_s)
-    parts.cookies.forget(response, _cookie(request))
+    parts.cookies.forget(request, response, _cookie(request))
     return response
 
 

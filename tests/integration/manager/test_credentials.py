@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from common.access.credentials import SessionWay, digest_of
 from common.access.rights import Role
+from manager.access.passwords import Passwords
 from tests.support.access import HOUR_MS, Accessing, token_id
 from tests.support.clocks import OffClock
 from tests.support.event_stream import listening
@@ -171,6 +173,39 @@ async def test_attack_cookie_that_a_program_on_another_port_has_set_beside_ours(
     cookie = await access.session("user:alice")
     twice = cookie.headers | {"Cookie": f"{cookie.name}={'ab' * 32}; {cookie.name}={cookie.secret}"}
     assert await status(guarded, twice) == 401
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/v1/", "/api/v1/whoami"])
+async def test_attack_cookie_of_another_port_keeps_a_browser_out_for_good(
+    guarded: Managed, access: Accessing, path: str
+) -> None:
+    """It is for a longer path, so the browser sends both, and a login replaces only ours."""
+    kept = await Passwords().hash("three words in a row")
+    await access.user("alice", Role.ADMIN, password=kept)
+    browser: dict[tuple[str, str], str] = {(f"etcron_session_{guarded.http.port}", path): "ab" * 32}
+
+    async def ask(method: str, target: str, second: str = "", body: object = None) -> tuple[int, dict[str, Any]]:
+        sent = "; ".join(f"{name}={value}" for (name, of), value in browser.items() if target.startswith(of))
+        headers = {"Cookie": sent, "X-Etcron": "1", "X-Etcron-Session": second}
+        async with guarded.http.request(method, target, json=body, headers=headers) as response:
+            for text in response.headers.getall("Set-Cookie", ()):
+                (name, _, value), *fields = (one.strip().partition("=") for one in text.split(";"))
+                said = {field.casefold(): value for field, _, value in fields}
+                if said.get("max-age") == "0":
+                    browser.pop((name, said["path"]), None)
+                else:
+                    browser[name, said["path"]] = value
+            guarded.http.session.cookie_jar.clear()
+            return response.status, await response.json()
+
+    async def log_in() -> int:
+        password = {"name": "alice", "password": "three words in a row"}
+        status, opened = await ask("POST", "/api/v1/login", body=password)
+        assert status == 200
+        return (await ask("GET", "/api/v1/whoami", opened["csrf"]))[0]
+
+    await log_in()
+    assert await log_in() == 200, f"still out, by {browser}"
 
 
 async def test_attack_form_of_another_page_changes_something_by_the_cookie(guarded: Managed, access: Accessing) -> None:
