@@ -63,11 +63,11 @@ class NotFoundError(EtcronError):
 
 
 class LoginNeededError(EtcronError):
-    """Nobody knows who you are. Log in (`etcron login`, or the console), or send a token."""
+    """You are not logged in. Log in (`etcron login`, or the console), or send a token."""
 
 
 class ForbiddenError(EtcronError):
-    """You may not do that. Ask whoever administers etcron here for the right; nothing was done."""
+    """You may not do that. Ask an administrator of etcron for the right; nothing was done."""
 
 
 class ConflictError(EtcronError):

@@ -187,12 +187,12 @@ class Rights:
             return
         if not self.sees(labels):
             raise NotFoundError(missing or f"there is no {what}")
-        raise ForbiddenError(f"{what}: this needs the role {role} on it; ask whoever administers etcron here")
+        raise ForbiddenError(f"{what}: this needs the role {role} on it; ask an administrator of etcron")
 
     def check_everywhere(self, role: Role) -> None:
         """Return where the caller has this role on everything; ForbiddenError."""
         if not self.has_everywhere(role):
-            raise ForbiddenError(f"this needs the role {role} on everything; ask whoever administers etcron here")
+            raise ForbiddenError(f"this needs the role {role} on everything; ask an administrator of etcron")
 
     def check_spec(self, role: Role, spec: JobSpec) -> None:
         """Return where one binding as a whole lets a job like this be saved, or start to fire again.

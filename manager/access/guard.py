@@ -118,9 +118,9 @@ def check_need(need: Need, caller: Caller, mode: AuthMode) -> None:
         return
     rights = caller.own_rights if is_guarded else caller.rights
     if not (rights.has_everywhere(need.role) if need.everywhere else rights.has(need.role)):
-        where = "on everything" if need.everywhere else "on something"
+        where = " on everything" if need.everywhere else ""
         raise ForbiddenError(
-            f"{caller.name} may not do this: it needs the role {need.role} {where}; ask whoever administers etcron here"
+            f"{caller.name} may not do this: it needs the role {need.role}{where}; ask an administrator of etcron"
         )
 
 

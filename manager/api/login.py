@@ -242,7 +242,7 @@ def is_administering(request: web.Request) -> bool:
 def administering(request: web.Request) -> None:
     """ForbiddenError where the caller is none."""
     if not is_administering(request):
-        raise ForbiddenError("this needs the role admin on everything; ask whoever administers etcron here")
+        raise ForbiddenError("this needs the role admin on everything; ask an administrator of etcron")
 
 
 def _comes_by_token(request: web.Request) -> bool:

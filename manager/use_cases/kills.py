@@ -147,7 +147,7 @@ class KillService:
             may_end = job.job is not None and rights.may(Role.OPERATOR, job.labels)
             is_known = any(map(rights.sees, labels)) or (job.job is not None and rights.sees(job.labels))
             if is_known and not may_end:
-                raise ForbiddenError(f"job {name}: this needs the role operator on it; ask whoever administers etcron")
+                raise ForbiddenError(f"job {name}: this needs the role operator on it; ask an administrator of etcron")
         return endable
 
     async def _running(self, name: str, now_ms: int) -> list[tuple[RunId, KeyValue]]:

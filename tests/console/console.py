@@ -17,7 +17,7 @@ AXE = ROOT / "node_modules/axe-core/axe.min.js"
 SERIOUS = ("serious", "critical")
 WIDE, NARROW = 1280, 360
 # Answers that a page expects, and that a browser nevertheless calls an error.
-_EXPECTED = re.compile(r"the server responded with a status of (400|401|404|409|412) ")
+_EXPECTED = re.compile(r"the server responded with a status of (400|401|403|404|409|412) ")
 _WATCH_CSP = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));

@@ -21,20 +21,18 @@ export function askFields({ title, intro = [], fields, action, tone, send }) {
     h("label", { class: "form-label", for: `ask-${one.name}` }, one.label), inputs[one.name],
     one.hint && h("div", { class: "form-text", id: `ask-${one.name}-hint` }, one.hint),
   ]).flat()];
-  const asked = askFor({ title, body, action, tone, send: async () => {
+  const labels = Object.fromEntries(fields.map((one) => [one.name, one.label]));
+  return askFor({ title, body, action, tone, focus: Object.values(inputs)[0], send: async () => {
     try {
       return (await send(values())) ?? [];
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      const said = error.errors.length ? error.errors.map((one) => `${one.field}: ${one.message}; ${one.remedy}`) : [error.message];
+      const said = error.errors.length ? error.errors.map((one) => `${labels[one.field] ?? one.field}: ${one.message}; ${one.remedy}`) : [error.message];
       fill(problem, said.map((text) => h("p", { class: "note note-bad" }, icon("exclamation-triangle-fill"), h("span", {}, text))));
       announce(said.join(" "));
       return null;
     }
   } });
-  const first = Object.values(inputs)[0];
-  document.querySelector(".modal")?.addEventListener("shown.bs.modal", () => first?.focus());
-  return asked;
 }
 
 /** @param {Field} field */

@@ -47,7 +47,7 @@ export function offered(action, labels, { title, disabled = false } = {}) {
 }
 
 /** The role that the caller lacks for this with a job of these labels; null: none. @param {string} action @param {Record<string, string> | null | undefined} labels nothing: not known @returns {Role | null} */
-function lacks(action, labels) {
+export function lacks(action, labels) {
   const role = NEEDS[action];
   if (!role || isFree() || (!labels && mayAnything(role))) return null;
   return (me?.bindings ?? []).some((one) => RANKS[one.role] >= RANKS[role] && matches(one.labels, labels ?? {})) ? null : role;

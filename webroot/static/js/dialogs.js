@@ -31,19 +31,20 @@ export function ask({ title, body = [], action, tone = "primary", reason = null 
 
 /**
  * Asks with fields of its own, as often as it takes.
- * @param {{title: string, body: Child[], action: string, tone?: "danger" | "primary", send: () => Promise<Child[] | null>}} question
+ * @param {{title: string, body: Child[], action: string, tone?: "danger" | "primary", focus?: HTMLElement, send: () => Promise<Child[] | null>}} question
+ *   `focus`: what is typed first
  *   `send`: carries it out. What it gives takes the place of the question (nothing: the dialog closes); null: it could
  *   not be done, and it has said why
  * @returns {Promise<boolean>} whether it was carried out, also where nobody has waited for that
  */
-export function askFor({ title, body, action, tone = "primary", send }) {
+export function askFor({ title, body, action, tone = "primary", focus, send }) {
   const submit = h("button", { type: "submit", class: `btn btn-${tone}` }, action);
   const dismiss = h("button", { type: "button", class: "btn btn-plain", "data-bs-dismiss": "modal" }, t("cancel"));
   const inner = h("div", { class: "modal-body" }, body);
   const form = h("form", { class: "modal-content", novalidate: true }, head(title), inner, h("div", { class: "modal-footer" }, dismiss, submit));
   return new Promise((resolve) => {
     let done = false;
-    const hide = show(form, { focus: submit, closed: () => isHeld(submit) || resolve(done) });
+    const hide = show(form, { focus: focus ?? submit, closed: () => isHeld(submit) || resolve(done) });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       if (done || isHeld(submit)) return;

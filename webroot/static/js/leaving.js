@@ -12,10 +12,10 @@ export function isOwnPath(text) {
   return text !== null && /^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(text) && !/^\/(api\/|login)/.test(text);
 }
 
-/** Where the login leads to afterwards. */
+/** Where the login leads to afterwards; who was known here a moment ago is told that this is over. */
 function loginUrl() {
   const { pathname, search, hash } = window.location;
-  return `/login?back=${encodeURIComponent(pathname + search + hash)}`;
+  return `/login?back=${encodeURIComponent(pathname + search + hash)}${byId("me").hidden ? "" : "&over=1"}`;
 }
 
 /** Nobody is logged in here any more. */

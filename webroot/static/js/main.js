@@ -1,6 +1,6 @@
 /** Starts what every page has, then the page's own scripts. */
 import { startBar } from "./bar.js";
-import { findCaller } from "./caller.js";
+import { findCaller, mayAnything } from "./caller.js";
 import { startChip } from "./chip.js";
 import { byId } from "./dom.js";
 import { startKeys } from "./keys.js";
@@ -17,6 +17,7 @@ if (page === "login") {
   const [{ start }, caller] = await Promise.all([import(`./${page}/page.js`), findCaller()]);
   showCaller(caller);
   const started = start(target);
-  startLive(); // before what it loads is there: a change meanwhile would be missed
+  byId("live").hidden = !mayAnything("viewer");
+  if (mayAnything("viewer")) startLive(); // before what it loads is there: a change meanwhile would be missed
   await started;
 }

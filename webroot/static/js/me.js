@@ -1,6 +1,6 @@
 /** The caller in the bar: their name, the way to their account, the way out; places for those who may go there. */
 import { send } from "./api.js";
-import { isAdmin, isByLink, mayAnything } from "./caller.js";
+import { caller, isAdmin, isByLink, mayAnything } from "./caller.js";
 import { byId, fill, h, icon } from "./dom.js";
 import { on, status } from "./live/live.js";
 import { note } from "./notices.js";
@@ -30,9 +30,18 @@ export function showCaller(me) {
   out.addEventListener("click", () => void logOut());
 }
 
+/** On pages that administrators alone may see: to others it says so, and nothing else is shown. @returns {boolean} whether the caller may */
+export function isForMe() {
+  if (caller() === null || isAdmin()) return true;
+  const main = byId("main");
+  fill(main, h("div", { class: "page-head" }, main.querySelector("h1")), h("p", { class: "note note-info" }, icon("info-circle"), h("span", {}, t("may.not.admin"))));
+  return false;
+}
+
 /** @param {import("./caller.js").Whoami} me @returns {[string | null, "bad" | "warn"]} */
 function noteOf(me) {
   if (me.auth === "required" && status.health?.etcd === "away") return [t("auth.away"), "bad"];
+  if (me.via !== "nobody" && !mayAnything("viewer")) return [t("account.nothing"), "warn"];
   if (isByLink()) return [t("auth.link"), "bad"];
   return [me.auth === "warn" ? t("auth.warn") : null, "warn"];
 }

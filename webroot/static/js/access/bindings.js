@@ -19,12 +19,15 @@ export const COLUMNS = [
   { key: "subject", draw: (/** @type {any} */ one) => h("strong", {}, one.subject ?? one.id), className: "wraps" },
   { key: "role", draw: (/** @type {any} */ one) => word("role", one.role) },
   { key: "labels", draw: (/** @type {any} */ one) => (one.problem ? h("span", { class: "tone-bad" }, one.problem) : spelled(one.labels)), className: "wraps" },
-  { key: "runAs", draw: (/** @type {any} */ one) => users(one.runAs), className: "wraps" },
-  { key: "workers", draw: (/** @type {any} */ one) => spelled(one.workers), className: "wraps" },
+  { key: "runAs", draw: (/** @type {any} */ one) => saves(one) && users(one.runAs), className: "wraps" },
+  { key: "workers", draw: (/** @type {any} */ one) => saves(one) && spelled(one.workers), className: "wraps" },
 ];
 
+/** What jobs may ask for counts for those alone who save them. @param {any} binding */
+const saves = ({ role }) => role === "editor" || role === "admin";
+
 /** @param {"all" | string[]} runAs */
-const users = (runAs) => (runAs === "all" ? t("access.all") : (runAs ?? []).join(", "));
+const users = (runAs) => (runAs === "all" ? t("access.all") : (runAs ?? []).join(", ") || h("span", { class: "tone-warn" }, t("access.runAs.none")));
 
 /** @param {string[]} known whom there is */
 export function newBinding(known) {

@@ -2,6 +2,7 @@
 import { get, send } from "../api.js";
 import { ask } from "../dialogs.js";
 import { byId, delegate, h } from "../dom.js";
+import { isForMe } from "../me.js";
 import { note, toast } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
@@ -18,6 +19,7 @@ const MOST_PAGES = 10;
 const shown = { users: [], services: [], bindings: [] };
 
 export function start() {
+  if (!isForMe()) return Promise.resolve();
   const page = new Refresher(load);
   const again = (/** @type {boolean} */ done) => done && void page.now();
   byId("new-user").addEventListener("click", async () => again(await newUser()));

@@ -33,7 +33,8 @@ export function start() {
 function showWho() {
   const me = caller();
   if (!me) return;
-  const bindings = me.bindings.map((one) => h("div", {}, `${word("role", one.role)}: ${spelled(one.labels)}`));
+  const bindings = [...new Set(me.bindings.map((one) => `${word("role", one.role)}: ${spelled(one.labels)}`))].map((one) => h("div", {}, one));
+  byId("new-token").hidden = !isUser();
   redraw(byId("who"), facts([
     ["login.name", me.name],
     ["account.via", word("via", me.via)],
@@ -43,10 +44,14 @@ function showWho() {
   byId("who").setAttribute("aria-busy", "false");
 }
 
+/** Whether tokens can be the caller's: they belong to users and service accounts. */
+const isUser = () => (caller()?.subjects ?? []).some((one) => one.startsWith("user:"));
+
 /** @param {AbortSignal} signal */
 async function load(signal) {
   try {
     const [sessions, tokens] = await Promise.all([get("/sessions", { signal }), get("/tokens", { signal })]);
+    byId("change-password").hidden = sessions.items.find((/** @type {any} */ one) => one.current)?.way !== "password"; // others have none here
     redraw(byId("sessions"), tableOf("account.sessions", [
       { key: "way", draw: (/** @type {any} */ one) => [word("via", one.way), " ", one.current && h("span", { class: "label" }, t("account.this"))] },
       { key: "address", draw: (/** @type {any} */ one) => [one.address, h("div", { class: "sub clip why", title: one.agent }, one.agent)], className: "wraps" },
@@ -54,7 +59,7 @@ async function load(signal) {
       { key: "expires", draw: (/** @type {any} */ one) => stamp(one.expiresMs) },
       { key: "actions", draw: (/** @type {any} */ one) => revoke(`/sessions/${one.id}`, t("account.session.of", { address: one.address })) },
     ], sessions.items));
-    redraw(byId("tokens"), tableOf("account.tokens", [
+    redraw(byId("tokens"), !isUser() && !tokens.items.length ? h("p", { class: "muted" }, t("account.token.whose")) : tableOf("account.tokens", [
       { key: "name", draw: (/** @type {any} */ one) => [h("strong", {}, one.name), h("div", { class: "sub" }, one.id)], className: "wraps" },
       { key: "role", draw: (/** @type {any} */ one) => (one.role ? t("account.token.role", { role: word("role", one.role) }) : t("account.token.all")) },
       { key: "created", draw: (/** @type {any} */ one) => stamp(one.createdMs) },

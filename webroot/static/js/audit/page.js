@@ -2,6 +2,7 @@
 import { get } from "../api.js";
 import { byId, h, hold, icon, isHeld } from "../dom.js";
 import { grid } from "../grid.js";
+import { isForMe } from "../me.js";
 import { announce, note } from "../notices.js";
 import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
@@ -14,6 +15,7 @@ const NAMES = ["who", "action", "object", "outcome", "from", "to"];
 const MOST_PAGES = 100_000;
 
 export function start() {
+  if (!isForMe()) return Promise.resolve();
   const form = /** @type {HTMLFormElement} */ (byId("filters"));
   const pager = new Pager(t("pager.label"), () => void list.now());
   const list = new Refresher((signal) => load(pager, signal));
@@ -46,7 +48,7 @@ function asked() {
 
 const COLUMNS = [
   { key: "when", draw: (/** @type {any} */ one) => stamp(one.ms) },
-  { key: "who", draw: (/** @type {any} */ one) => [h("strong", {}, one.who), h("div", { class: "sub" }, [one.via, one.address].filter(Boolean).join(" · "))], className: "wraps" },
+  { key: "who", draw: (/** @type {any} */ one) => [h("strong", {}, one.who), h("div", { class: "sub" }, [one.via && one.via !== "nobody" && word("via", one.via), one.address].filter(Boolean).join(" · "))], className: "wraps" },
   { key: "action", draw: (/** @type {any} */ one) => h("code", {}, one.action) },
   { key: "object", draw: (/** @type {any} */ one) => one.object, className: "wraps" },
   { key: "outcome", draw: (/** @type {any} */ one) => h("span", { class: one.outcome === "done" ? "tone-ok" : "tone-bad" }, word("outcome", one.outcome)) },

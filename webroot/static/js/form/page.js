@@ -1,11 +1,12 @@
 /** A new job, or a change to one. */
 import { jobPath, send } from "../api.js";
+import { lacks, mayAnything } from "../caller.js";
 import { byId, delegate, hold, isHeld } from "../dom.js";
 import { jobUrl } from "../links.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { DEFAULTS, TIMING } from "../schema.js";
-import { t } from "../text.js";
+import { t, word } from "../text.js";
 import { getJob, wrote } from "../written.js";
 import { turnCommand } from "./command.js";
 import { showConflict } from "./conflict.js";
@@ -30,6 +31,7 @@ export async function start(target) {
   const preview = new Preview(byId("preview"), readInputs, (errors) => showErrors(errors, { only: (field) => TIMING.includes(field) }));
   if (!(await begin(target))) return;
   form.setAttribute("aria-busy", "false");
+  showRights();
   const check = new Refresher(checkAll, CHECK_MS);
   form.addEventListener("input", ({ target: changed }) => {
     const { field, kind } = changed.closest("[data-field]")?.dataset ?? {};
@@ -53,6 +55,14 @@ export async function start(target) {
   window.addEventListener("beforeunload", (event) => !same(readInputs(), edit.begun) && event.preventDefault());
   preview.now();
   (edit.name ? byId("f-command") : byId("f-name")).focus();
+}
+
+/** Who may not save it can read it, and is told why there is nothing to press. */
+function showRights() {
+  const role = edit.name ? lacks("edit", edit.spec.labels ?? {}) : mayAnything("editor") ? null : "editor";
+  if (!role) return;
+  note(byId("problem"), t("may.not", { role: word("role", role) }), "info");
+  /** @type {HTMLButtonElement} */ (byId("save")).disabled = true;
 }
 
 /** As if somebody had typed it. @param {string} id @param {string} text */

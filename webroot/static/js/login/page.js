@@ -13,6 +13,7 @@ export async function start() {
   // Gone from the address bar and from the history before anything is done with it.
   if (given.size) window.history.replaceState(null, "", window.location.pathname + window.location.search);
   const problem = query.get("problem");
+  if (query.has("over")) note(byId("login-note"), t("login.is.over"), "info");
   if (problem) say(word("loginProblem", problem, t("login.failed")));
   byId("login-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -33,7 +34,10 @@ async function showWays() {
       const url = `${oidc.url}?${new URLSearchParams({ back: back() })}`;
       byId("login-other").append(h("a", { class: `btn ${password ? "btn-plain" : "btn-primary"}`, href: url, id: "login-oidc" }, icon("box-arrow-in-right"), " ", t("login.with", { name: oidc.name })));
     }
-    if (!password && !oidc) note(byId("login-note"), t("login.none"), "info");
+    if (!password && !oidc) {
+      const me = await get("/whoami").catch(() => null);
+      note(byId("login-note"), me ? t("login.already", { name: me.name }) : t("login.none"), "info");
+    }
     if (auth === "off") note(byId("login-note"), t("login.not.needed"), "info");
   } catch (error) {
     say(error.message);

@@ -48,7 +48,7 @@ function show(system, aheadMs, seen) {
     check("etcd", etcd, (etcd?.endpoints ?? []).map((/** @type {any} */ one) => endpoint(one, ready.problems.includes(etcd.problem))), ready.problems),
     check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version }), ...kept(logStore?.retention)], ready.problems),
     check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [t("jobs.healthy", { n: workers?.live ?? 0 })]),
-    Object.entries(others).map(([name, value]) => check(name, value, [])),
+    Object.entries(others).filter(([, value]) => !Array.isArray(value)).map(([name, value]) => check(name, value, [])), // lists are named among the problems
     spool(seen, workers?.live !== null),
     clocks(aheadMs, compared, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs)), ready.problems),
     ready.problems.map((/** @type {string} */ text) => said(text, ready.status === "unready" ? "bad" : "warn")),
@@ -61,7 +61,7 @@ function show(system, aheadMs, seen) {
     { key: "clock", draw: clockOffset, className: "num" },
     { key: "manager", draw: (/** @type {any} */ one) => h("code", {}, one.id), className: "wraps" },
   ], system.managers, "auto stack", ({ id }) => id));
-  redraw(byId("configuration"), grid(t("system.configuration"), [
+  redraw(byId("configuration"), system.configuration.length === 0 ? h("p", { class: "muted" }, t("system.configuration.withheld")) : grid(t("system.configuration"), [
     { key: "key", draw: (/** @type {any} */ one) => h("code", {}, one.key) },
     { key: "value", draw: (/** @type {any} */ one) => h("code", {}, typeof one.value === "string" ? one.value : JSON.stringify(one.value)), className: "wraps" },
     { key: "origin", draw: (/** @type {any} */ one) => one.origin, className: "wraps" },
