@@ -24,6 +24,7 @@ from common.errors import ForbiddenError, LoginNeededError
 from manager.access.needs import Need, need_of
 from manager.http.errors import Handler
 from manager.http.guards import ADDRESS, READ_ONLY
+from manager.http.inputs import LOOK_AGAIN, LookAgain
 
 _log = logging.getLogger(__name__)
 
@@ -90,10 +91,15 @@ def access_guard(access_of: Callable[[web.Request], Access]) -> Middleware:
         if need.anonymous:
             return await handler(request)
         access = access_of(request)
-        caller = request[CALLER] = await access.caller(request)
-        check_need(need, caller, access.mode)
+
+        async def look() -> None:
+            caller = request[CALLER] = await access.caller(request)
+            check_need(need, caller, access.mode)
+
+        await look()
+        request[LOOK_AGAIN] = LookAgain(look)  # a body may keep a call waiting for longer than the right to it lasts
         if access.mode is AuthMode.WARN:
-            _note_refusal(request, need, caller)
+            _note_refusal(request, need, request[CALLER])
         return await handler(request)
 
     return middleware

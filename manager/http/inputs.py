@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from aiohttp import web
@@ -27,18 +28,35 @@ def job_in(request: web.Request) -> str:
     return unquote_to_bytes(raw).decode(errors="surrogateescape")
 
 
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """Asks once more whether the caller may make the call."""
+
+    look: Callable[[], Awaitable[None]]
+
+
+LOOK_AGAIN: Final = web.RequestKey("look_again", LookAgain)
+
+
 async def read_body(request: web.Request, seconds: float) -> bytes:
-    """The whole body; 413 beyond 1 MiB, 408 where it does not arrive in time, 400 where it is cut off or garbled."""
+    """The whole body; 413 beyond 1 MiB, 408 where it does not arrive in time, 400 where it is cut off or garbled.
+
+    Where it was waited for, the caller's rights are looked at again: they may have been taken away meanwhile.
+    """
+    is_there = request.content.is_eof()
     if (request.content_length or 0) > MAX_BODY_BYTES:
         raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, request.content_length or 0)
     try:
         async with asyncio.timeout(seconds):
-            return await request.read()
+            body = await request.read()
     except TimeoutError as error:
         raise RequestError(408, f"the body did not arrive within {seconds:g} s; send it again") from error
     except (web.RequestPayloadError, ConnectionError) as error:
         # The client's doing, or the network's: nothing for this manager's log. Who has gone does not read the answer.
         raise RequestError(400, "the body cannot be read: not all of it came, or not in its encoding") from error
+    if not is_there and (again := request.get(LOOK_AGAIN)) is not None:
+        await again.look()
+    return body
 
 
 async def read_form(request: web.Request, seconds: float) -> dict[str, str]:

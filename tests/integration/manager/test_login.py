@@ -412,6 +412,35 @@ async def test_attack_token_makes_a_wider_or_longer_token_of_its_owner(guarded: 
         assert response.status == 403
 
 
+@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.parametrize("taken", ["token", "right"])
+async def test_attack_call_is_kept_open_until_its_right_has_been_taken_away(
+    guarded: Managed, access: Accessing, taken: str, idempotent: bool
+) -> None:
+    """Whoever fears to be thrown out sends all but the end of a body, and the end afterwards."""
+    headers = await access.service("mallory")
+    binding = await access.bind("service:mallory", Role.ADMIN)
+    is_taken, is_begun = asyncio.Event(), asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"name": "backdoor",'
+        is_begun.set()
+        await is_taken.wait()
+        yield b' "description": ""}'
+
+    sent = headers | {"Content-Type": "application/json"} | ({HEADER: "once"} if idempotent else {})
+    call = asyncio.create_task(guarded.http.post("/api/v1/services", data=body(), headers=sent))
+    await is_begun.wait()  # and the manager has seen it, as it sees what comes after it:
+    assert (await guarded.http.get("/api/v1/services", headers=headers)).status == 200
+    if taken == "token":
+        await access.delete(access.keys.token(token_id(headers)))
+    else:
+        await access.delete(access.keys.binding(binding))
+    is_taken.set()
+    assert (await call).status == (401 if taken == "token" else 403)
+    assert set(guarded.parts.directory.services) == {"mallory"}
+
+
 async def test_attack_token_revokes_the_others_of_its_owner(guarded: Managed, access: Accessing) -> None:
     narrow = await access.token("user:alice", role=Role.VIEWER)
     other = await access.token("user:alice")
