@@ -78,12 +78,16 @@ def _is_held_by_us(name: str) -> bool:
 
 @contextmanager
 def locked_directory(directory: Path) -> Iterator[None]:
-    """Hold the data directory's lock; DirectoryTakenError where another process does.
+    """Hold the data directory's lock; DirectoryTakenError where another process does. ConfigError: it is another's.
 
     What lies in it is its owner's alone, also what was made with another umask.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if directory.stat().st_uid not in (0, os.geteuid()):
+        message = f"{directory} belongs to another user, who could put their own files there"
+        remedy = "give it to the worker's user, or name another directory"
+        raise ConfigError([Problem(field="dataDir", message=message, remedy=remedy)])
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

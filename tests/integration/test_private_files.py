@@ -7,9 +7,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_a_worker_uses_no_directory_of_another_user(tmp_path: Path) -> None:
+    """Else a link of theirs in it has the worker empty any file of its own."""
+    data, victim = tmp_path / "data", tmp_path / "victim"
+    data.mkdir()
+    victim.write_text("precious")
+    (data / "lock").symlink_to(victim)
+    os.chown(data, 65534, 65534)
+    stores = ("--etcd-endpoints", "127.0.0.1:1", "--mongodb-uri", "mongodb://127.0.0.1:1")
+    told = subprocess.run(
+        [sys.executable, "-P", "-m", "worker", *stores, "--data-dir", str(data)], check=False, timeout=20,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert told.returncode == 2
+    assert "belongs to another user" in told.stderr
+    assert victim.read_text() == "precious"
 
 
 async def test_files_of_a_worker_are_private_with_any_umask(tmp_path: Path) -> None:
