@@ -22,11 +22,13 @@ from typing import Final, TypeVar
 
 from common.access.audit_chain import Head, Note, Outcome
 from common.clock import Clock
-from common.errors import EtcdInDoubtError, EtcronError, UnavailableError
+from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import EtcdClient
+from common.etcd.settle import is_in_doubt
 from common.process.disk import Disk
 from common.protocol import audit_heads
 from common.protocol.access_keys import AccessKeys
+from common.protocol.txn import KeyValue
 from common.runlog import RunLog
 from manager.access.audit_files import ChainFiles, DamagedError
 from manager.access.undone import Undone
@@ -223,11 +225,17 @@ class Audit:
         for kv in kvs:
             if not self._keeps_up:
                 return True
-            with suppress(EtcdInDoubtError):
-                if not (await self._etcd.txn(audit_heads.take(kv))).succeeded:
-                    continue
-            self.note(audit_heads.left(kv))
+            if await self._may_have_taken(kv):
+                self.note(audit_heads.left(kv))
         return more
+
+    async def _may_have_taken(self, kv: KeyValue) -> bool:
+        try:
+            return (await self._etcd.txn(audit_heads.take(kv))).succeeded
+        except EtcdError as error:
+            if is_in_doubt(error):
+                return True
+            raise
 
     async def close(self) -> None:
         """What was noted is on the disk, if that takes it now. The loops have ended."""

@@ -11,6 +11,7 @@ ROOT: Final = Path(__file__).parents[2]
 ASK_WHETHER: Final = {
     "worker/plan/sending.py": "hands a batch of claims in doubt to `doubts`, which asks again by `answered`",
     "worker/quarantine.py": "passes on what is no fault of the one key",
+    "manager/access/audit.py": "notes what it may have taken: twice in the audit is better than never",
     "manager/access/audited.py": "writes nothing: the audit says of a call what its error says",
 }
 """Those that may ask whether an error leaves a doubt, and why."""
