@@ -197,6 +197,7 @@ async def test_own_sessions_and_tokens(guarded: Guarded) -> None:
     shown = page.get_by_label("The token", exact=True)
     token = await shown.input_value()
     assert token.startswith("etcron_")
+    await page.get_by_role("button", name="Copy", exact=True).click()
     async with guarded.manager.http.get("/api/v1/jobs", headers={"Authorization": f"Bearer {token}"}) as answer:
         assert answer.status == 200
     await page.get_by_role("button", name="Close").last.click()
