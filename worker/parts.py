@@ -342,6 +342,7 @@ class Parts:
         stuck_requests = StuckRequests(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members, beats=self._beats,
             kills=self.kills, queue=self.requests, settlement=self.settlement, clock=clock,
+            fault_of=self.belief.request_fault,
         )  # fmt: skip
         sweeping = Sweeping(
             client=client, keys=keys, catalog=self.catalog, kills=self.kills, members=self.members,

@@ -34,6 +34,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.by_job: dict[str, Lineup] = {}
+        self.set_aside: dict[str, Request] = {}
         self.due_jobs = DueJobs(self.by_job)
 
     def take(self, key: str, request: Request) -> None:

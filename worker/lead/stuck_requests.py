@@ -1,15 +1,15 @@
 """Requests that cannot run any more get their record from the steward; those that nobody sees are put again.
 
 Only the steward turns a request into a final run key: expired, its job gone, made again or paused, killed before its
-claim, or (a retry) overtaken by a newer fire. A request that was claimable for 5 s without being claimed is put again
-with a new not-before, so that every worker tries it anew.
+claim, (a retry) overtaken by a newer fire, or not believed for a day. One that was claimable for 5 s without being
+claimed is put again with a new not-before, so that every worker tries it anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final
 
@@ -39,6 +39,8 @@ _IN_A_TURN: Final = 1_000
 """Each `after` job has a request that waits for its time: of those jobs the steward looks at so many in one turn."""
 _TURNS: Final = 60
 """Within so many it has looked at all."""
+_DOUBTED_FOR_MS: Final = 86_400_000
+"""After so long no worker that asks for signatures runs what somebody asked for: no grant is good for longer."""
 _RENEWED_IN_ONE_TURN: Final = 200
 _YIELD_EVERY: Final = 50
 _PASSED_BY: Final = 500
@@ -72,7 +74,9 @@ class StuckRequests:
         queue: RequestQueue,
         settlement: Settlement,
         clock: Clock,
+        fault_of: Callable[[Request], str | None] = lambda _: None,
     ) -> None:
+        """``fault_of``: why a worker with this one's configuration would never run it; None: it would."""
         self._client = client
         self._keys = keys
         self._worker = worker
@@ -83,6 +87,7 @@ class StuckRequests:
         self._queue = queue
         self._settlement = settlement
         self._clock = clock
+        self._fault_of = fault_of
         self._quarantine = Quarantine("stuck request")
         self._claimable_since: dict[str, int] = {}
         self._round_robin = RoundRobin(lambda: self._queue.by_job, at_least=_IN_A_TURN, turns=_TURNS)
@@ -120,7 +125,17 @@ class StuckRequests:
                 ready = [one for one in in_order if one.not_before_ms <= now_ms]
                 job = self._catalog.of_run(ready[0].run_id) if ready else None
                 waiting += ready[: AT_ONCE if job is not None and not job.takes_lock else 1]
+        await self._end_doubted(term, now_ms)
         await self._renew(term, waiting, now_ms)
+
+    async def _end_doubted(self, term: Term, now_ms: int) -> None:
+        """Those that this worker has set aside, and nobody will run any more."""
+        for index, request in enumerate(list(self._queue.set_aside.values()), 1):
+            if index % _PASSED_BY == 0:
+                await asyncio.sleep(0)
+            with self._quarantine.isolate(str(request.run_id), request.revision):
+                if (end := self._doubted(request, now_ms)) is not None:
+                    await self._end(term, request, end, now_ms=now_ms)
 
     async def _lineups(self, now_ms: int) -> list[Lineup]:
         """Of the jobs that have something due or killed; and of some others, which may have been deleted or paused."""
@@ -171,7 +186,15 @@ class StuckRequests:
         mark_ms = read_mark(marks.get(self._keys.mark(request.run_id.job)))
         if job is not None and is_overtaken(request, job, mark_ms):
             return RequestEnd.overtaken(self._keys, job)
-        return None
+        return self._doubted(request, now_ms)
+
+    def _doubted(self, request: Request, now_ms: int) -> RequestEnd | None:
+        """Nobody believes it, for so long that nobody will: it would lie there for ever."""
+        times = [request.run_id.asked_or_planned_ms, request.dispatch_ms]
+        if request.grant is not None:
+            times.append(request.grant.not_before_ms)
+        fault = self._fault_of(request) if now_ms > max(times) + _DOUBTED_FOR_MS else None
+        return None if fault is None else RequestEnd.missed(f"not believed: it {fault}")
 
     def _no_worker(self, job: PlannedJob | None) -> str:
         """Why no worker could take it, as far as the job can be read; of a broadcast job, why its worker could not."""

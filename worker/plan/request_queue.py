@@ -94,6 +94,8 @@ class RequestQueue:
         self._tasks: asyncio.TaskGroup | None = None
         self.by_job: dict[str, Lineup] = {}
         """By what their runs go by: the job, or a worker's own sequence of a broadcast job."""
+        self.set_aside: dict[str, Request] = {}
+        """By key, those that are not believed here."""
         self.due_jobs = DueJobs(self.by_job)
         """For the steward."""
         self._pending: dict[str, dict[str, PendingRequest]] = {}
@@ -116,6 +118,7 @@ class RequestQueue:
                 job = self._keys.run_of(change.key).job
                 jobs.add(job)
                 self._take(job, change.key, None)
+                self.set_aside.pop(change.key, None)
                 if (kv := change.new) is not None:
                     request = Request.from_json(kv.value, run_id=self._keys.run_of(kv.key), revision=kv.mod_revision)
                     if request.key(self._keys) != kv.key:
@@ -293,6 +296,7 @@ class RequestQueue:
         pending.gone = True
         self._pending.get(job, {}).pop(pending.key, None)
         self._take(job, pending.key, None)
+        self.set_aside[pending.key] = pending.request
         self._to_plan[job] = None
         self._alarm.ring()
 
