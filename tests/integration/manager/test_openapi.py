@@ -27,7 +27,7 @@ from tests.support.open_runs import record_of
 _CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 _ROOT = Path(__file__).parents[3]
 _KEPT = _ROOT / ".hypothesis"
-_EXAMPLES = int(os.environ.get("ETCRON_FUZZ_EXAMPLES", "4"))
+_EXAMPLES = int(os.environ.get("ETCRON_FUZZ_EXAMPLES", "3"))
 """Requests of each kind and call; the seed is fixed, so that a failure is one for everybody."""
 
 
