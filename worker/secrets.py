@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import BoundedSemaphore, Lock, Thread
 from typing import Any, Final
 
 from common.access.selectors import ALL, Selector
@@ -121,8 +121,8 @@ class _Settings:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise SecretError(f"secretsFile {path} cannot be read as the documentation says: {error!s:.200}") from None
 
-    def value(self, secret: str) -> bytes:
-        """SecretError: no source has it, or the one that does cannot be read."""
+    def value(self, secret: str, until: float) -> bytes:
+        """By this time of the monotonic clock. SecretError: no source has it, or the one that does cannot be read."""
         for directory in (self.directory, self.credentials):
             if directory is None or (directory is self.credentials and "/" in secret):
                 continue
@@ -131,8 +131,33 @@ class _Settings:
             except (FileNotFoundError, NotADirectoryError):
                 continue
         if self.program:
-            return _printed(self.program, secret)
+            return _printed(self.program, secret, until)
         raise SecretError(f"secret {secret} is not on this worker: none of the sources in its secretsFile has it")
+
+
+class _Lookup:
+    """One look-up, which its run may not wait for until it has ended: what it finds then is removed."""
+
+    def __init__(self, *, until: float) -> None:
+        """``until``: on the monotonic clock, for all sources together."""
+        self.until = until
+        self._lock = Lock()
+        self._given: RunSecrets | None = None
+        self._is_abandoned = False
+
+    def give(self, found: RunSecrets) -> RunSecrets:
+        with self._lock:
+            if not self._is_abandoned:
+                self._given = found
+                return found
+        found.close()
+        raise SecretError("its run has not waited for it")
+
+    def abandon(self) -> None:
+        with self._lock:
+            self._is_abandoned = True
+        if self._given is not None:
+            self._given.close()
 
 
 class Secrets:
@@ -144,15 +169,22 @@ class Secrets:
         self.runtime = runtime
         self._default_user = default_user
         self._turns = asyncio.Semaphore(_AT_A_TIME)
+        self._places = BoundedSemaphore(_AT_A_TIME)
+        """A source that hangs keeps those of secrets, and none of what the worker itself needs."""
 
     async def of(self, spec: JobSpec) -> RunSecrets:
         """What a run of this job gets. SecretError."""
         async with self._turns:
+            lookup = _Lookup(until=time.monotonic() + _WITHIN_S - 1)
             try:
-                return await beside(partial(self._gather, spec), what="secrets", within_s=_WITHIN_S)
-            except SecretError:
+                return await beside(
+                    partial(self._gather, spec, lookup), what="secrets", within_s=_WITHIN_S, places=self._places
+                )
+            except (SecretError, asyncio.CancelledError):
+                lookup.abandon()
                 raise
             except (UnavailableError, OSError) as error:
+                lookup.abandon()
                 raise SecretError(f"its secrets cannot be looked up: {error!s:.200}") from None
             except Exception as error:
                 _log.exception("secrets of a run: a reason that was not foreseen", extra={"action": "secrets.failed"})
@@ -162,7 +194,7 @@ class Secrets:
         """Remove what a former process has left. Before any run starts; blocks."""
         _remove(self.runtime)
 
-    def _gather(self, spec: JobSpec) -> RunSecrets:
+    def _gather(self, spec: JobSpec, lookup: _Lookup) -> RunSecrets:
         if self._path is None:
             raise SecretError("this worker has no secrets: its configuration has no secretsFile")
         settings = _Settings.read(self._path)
@@ -174,7 +206,7 @@ class Secrets:
                     f"secret {secret} is not given to jobs with these labels and the user {user}: "
                     "see `allow` in the secretsFile of this worker"
                 )
-            found[secret] = settings.value(secret)
+            found[secret] = settings.value(secret, lookup.until)
         env = {name: _text(secret, found[secret]) for name, secret in spec.secrets.items()}
         directory = None
         if spec.secret_files:
@@ -186,7 +218,7 @@ class Secrets:
                 shutil.rmtree(directory, ignore_errors=True)
                 raise SecretError(f"its file cannot be written: {error!s:.200}") from None
             env |= {name: str(path) for name, (path, _) in files.items()}
-        return RunSecrets(env=env, values=_to_mask(found.values()), directory=directory)
+        return lookup.give(RunSecrets(env=env, values=_to_mask(found.values()), directory=directory))
 
     def _directory_of_a_run(self) -> Path:
         """Others may pass, and see nothing: the name is random, and what lies below is its user's alone."""
@@ -277,14 +309,13 @@ def _bytes_of(path: Path, *, forbidden: int) -> bytes:
     return content
 
 
-def _printed(program: tuple[str, ...], secret: str) -> bytes:
+def _printed(program: tuple[str, ...], secret: str, until: float) -> bytes:
     environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     with subprocess.Popen(
         [*program, secret], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         env=environment, start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None, "it is a pipe"
-        until = time.monotonic() + _WITHIN_S - 1
         content = _read_until(process.stdout.fileno(), until)
         try:
             if content is None or len(content) > MOST_BYTES:

@@ -53,15 +53,24 @@ class HungError(UnavailableError):
     """What was asked beside the event loop did not answer in time. See to the file, and to the mount it lies on."""
 
 
-async def beside(work: Callable[[], _T], *, what: str, within_s: float = _WITHIN_S) -> _T:
-    """What the work returns or raises. HungError: it has not ended in time, or eight others have not.
+async def beside(
+    work: Callable[[], _T], *, what: str, within_s: float = _WITHIN_S, places: threading.Semaphore = _going
+) -> _T:
+    """What the work returns or raises. HungError: it has not ended in time, or eight others have not, or there is no
+    thread to be had.
 
-    It is given a thread, which ends with it, whenever that is; no exit waits for that.
+    It is given a thread, which ends with it, whenever that is; no exit waits for that. ``places``: of its kind of work,
+    where that must not take those of others; it keeps one until it has ended.
     """
-    if not _going.acquire(blocking=False):
+    if not places.acquire(blocking=False):
         raise HungError(f"{what}: too much else hangs")
     future = Future[_T]()
-    threading.Thread(target=_carry_out, args=(work, future), name=f"beside: {what}", daemon=True).start()
+    thread = threading.Thread(target=_carry_out, args=(work, future, places), name=f"beside: {what}", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        places.release()
+        raise HungError(f"{what}: no thread can be started ({error})") from None
     try:
         async with asyncio.timeout(within_s):
             return await asyncio.wrap_future(future)
@@ -71,13 +80,13 @@ async def beside(work: Callable[[], _T], *, what: str, within_s: float = _WITHIN
         raise HungError(f"{what} does not answer within {within_s:g} s") from None
 
 
-def _carry_out(work: Callable[[], _T], future: Future[_T]) -> None:
+def _carry_out(work: Callable[[], _T], future: Future[_T], places: threading.Semaphore) -> None:
     result, failed = None, None
     try:
         result = work()
     except BaseException as error:
         failed = error
-    _going.release()
+    places.release()
     if not future.set_running_or_notify_cancel():
         return  # the caller has given up waiting
     if failed is not None:

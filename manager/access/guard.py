@@ -144,6 +144,10 @@ def _note_refusal(request: web.Request, need: Need, caller: Caller) -> None:
         _log.warning("auth: required would refuse this call: %s", error, extra=extra)
 
 
+def is_browser(request: web.Request) -> bool:
+    """Whether a page sends the call, as far as its headers tell."""
+    return "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
+
+
 def _address_name(request: web.Request) -> str:
-    browser = "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
-    return f"{'console' if browser else 'api'} {request[ADDRESS]}"
+    return f"{'console' if is_browser(request) else 'api'} {request[ADDRESS]}"

@@ -19,6 +19,7 @@ from common.jobs.job import ENV
 from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Pattern, Schema, Several, says
 from common.jobs.reading import shown, text, wrong
 from manager.access.audited import say
+from manager.access.guard import is_browser
 from manager.access.needs import needs
 from manager.http.bodies import Body, ReasonField
 from manager.http.guards import ADDRESS
@@ -107,7 +108,7 @@ async def run_job(request: web.Request) -> web.Response:
     wish = await BODY.read(request, parts.read_timeout_s, context=parts.clock.wall_ms())
     wanted = Wanted(
         args=wish.args, env=wish.env or {}, at_ms=wish.at, dedupe_key=wish.dedupe_key,
-        dedupe_s=wish.dedupe_s or DEFAULT_DEDUPE_S, reason=wish.reason,
+        dedupe_s=wish.dedupe_s or DEFAULT_DEDUPE_S, reason=wish.reason, is_by_hand=is_browser(request),
     )  # fmt: skip
     env = sorted(wish.env)[:50] if wish.env else None
     say(request, args=brief(list(wish.args)) if wish.args else None, env=env, atMs=wish.at, reason=wish.reason)

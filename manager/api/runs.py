@@ -120,9 +120,9 @@ async def kill_run(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
-    await parts.kills.check(run, rights=rights(request))
+    is_known = await parts.kills.check(run, rights=rights(request))
     say(request, reason=reason)
-    if (ending := await parts.ending.of(run)) is not None:
+    if is_known and (ending := await parts.ending.of(run)) is not None:
         raise ConflictError(f"{run} has ended, but {ending}: give it up to free its lock, whatever these do")
     asked = await parts.kills.of_run(run, by=caller(request), rights=rights(request), reason=reason)
     if asked is KillOutcome.ASKED:

@@ -86,10 +86,12 @@ class KillService:
             _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
         return killed
 
-    async def check(self, run: RunId, *, rights: Rights) -> None:
-        """Return where the caller may end this run, or etcd does not know it; NotFoundError, ForbiddenError."""
-        if (there := await self._where(run)) is not None:
-            await self._checked(run, there, rights)
+    async def check(self, run: RunId, *, rights: Rights) -> bool:
+        """Whether etcd knows this run, which the caller may end then; NotFoundError, ForbiddenError."""
+        if (there := await self._where(run)) is None:
+            return False
+        await self._checked(run, there, rights)
+        return True
 
     async def of_run(self, run: RunId, *, by: str, rights: Rights, reason: str | None = None) -> KillOutcome:
         """Ask for the end of one run, where it is going; of one that waits to be claimed, that it never starts.

@@ -66,6 +66,8 @@ class Wanted:
     dedupe_key: str | None = None
     dedupe_s: int = DEFAULT_DEDUPE_S
     reason: str | None = None
+    is_by_hand: bool = False
+    """In a browser: else by a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +277,7 @@ class RunNow:
             Request(
                 run_id=RunId(sequence, call.fire), origin=Origin.RUN_NOW, job_create_revision=job_create_revision,
                 plan_ms=call.plan_ms, dispatch_ms=call.plan_ms, not_before_ms=call.plan_ms, create_ms=call.now_ms,
-                trigger=Trigger.MANUAL if call.by.startswith("console") else Trigger.API, by=call.by,
+                trigger=Trigger.MANUAL if wanted.is_by_hand else Trigger.API, by=call.by,
                 note=wanted.reason, args=wanted.args, env=wanted.env or {}, scope=scope,
             )
             for sequence in sequences

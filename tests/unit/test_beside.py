@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -70,3 +71,15 @@ async def test_more_than_eight_that_hang_are_refused_at_once(never: Never) -> No
         never.answer()
         await asyncio.sleep(0.01)
     assert await beside(lambda: 7, what="it") == 7
+
+
+async def test_thread_that_cannot_be_started_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", refuse)
+        for _ in range(20):
+            with pytest.raises(HungError, match="no thread can be started"):
+                await beside(int, what="nothing")
+    assert await beside(int, what="nothing") == 0

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import worker.secrets
 from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -247,3 +248,26 @@ async def test_files_of_a_former_life_are_removed_at_the_start(place: Place, tmp
         await worker.deciding()
         assert not left.exists()
     assert stat.S_ISDIR(runtime.parent.stat().st_mode)
+
+
+async def test_what_is_found_too_late_is_removed(
+    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.secrets._WITHIN_S", 1.0)
+    gate, written = threading.Event(), threading.Event()
+    write = worker.secrets._write
+
+    def slow_write(*arguments: Any) -> None:
+        write(*arguments)
+        written.set()
+        gate.wait(30)
+
+    monkeypatch.setattr("worker.secrets._write", slow_write)
+    async with working(place, secrets_file=vault(tmp_path)) as one:
+        await one.deciding()
+        record = await outcome(world, "true", labels=BILLING, secretFiles={"F": "pg/prod"})
+        assert (record["status"], "does not answer" in record["err"]) == ("failed", True)
+        assert written.is_set()
+        gate.set()
+        runtime = one.parts.secrets.runtime
+        await wait_until(lambda: not list(runtime.iterdir()), description="the files of the look-up are gone")
