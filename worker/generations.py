@@ -17,13 +17,17 @@ _log = logging.getLogger(__name__)
 _WRITE_EVERY_S: Final = 1.0
 _SUPERFLUOUS: Final = 10_000
 """Lines beyond one for each job; with more the file is written anew, at a start."""
+_CUT_SHORT: Final = " \n"
+"""Ends a line of which a part may be missing: no name of a job ends in a space, so it is not read."""
 
 
 class Generations:
     """By job; in memory at once, on disk a moment later."""
 
-    def __init__(self, path: Path, seen: dict[str, int]) -> None:
+    def __init__(self, path: Path, seen: dict[str, int], *, is_cut_short: bool = False) -> None:
+        """``is_cut_short``: the last line of the file has no end."""
         self._path = path
+        self._is_cut_short = is_cut_short
         self._seen = seen
         self._unwritten: list[str] = []
         self._fault: str | None = None
@@ -32,16 +36,19 @@ class Generations:
     def open(cls, path: Path) -> Self:
         """What the file says, where there is one; before there is a loop. OSError: it cannot be used."""
         seen: dict[str, int] = {}
-        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        text = path.read_text(errors="replace") if path.exists() else ""
+        is_cut_short = text != "" and not text.endswith("\n")
+        lines = (text + _CUT_SHORT if is_cut_short else text).splitlines()
         for line in lines:
             number, _, name = line.partition(" ")
-            if name and number.isascii() and number.isdecimal():
+            if name and not name.endswith(" ") and number.isascii() and number.isdecimal():
                 seen[name] = max(seen.get(name, 0), int(number))
         if len(lines) > len(seen) + _SUPERFLUOUS:
             draft = path.with_suffix(".new")
             draft.write_text("".join(_line(name, number) for name, number in seen.items()))
             draft.rename(path)
-        return cls(path, seen)
+            is_cut_short = False
+        return cls(path, seen, is_cut_short=is_cut_short)
 
     def of(self, job: str) -> int:
         """0: none was seen."""
@@ -61,9 +68,10 @@ class Generations:
                 continue
             self._unwritten = []
             try:
-                await disk.call(_append, self._path, "".join(lines))
-                self._fault = None
+                await disk.call(_append, self._path, (_CUT_SHORT if self._is_cut_short else "") + "".join(lines))
+                self._fault, self._is_cut_short = None, False
             except OSError as error:
+                self._is_cut_short = True
                 self._unwritten = lines + self._unwritten
                 if self._fault is None:
                     extra = {"action": "generations.unwritten"}

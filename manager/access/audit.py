@@ -276,9 +276,7 @@ class Audit:
             self._say_fault(error)
             await asyncio.sleep(_AGAIN_S)
             return
-        if self._disk_fault is not None:
-            _log.info("the audit is on the disk again", extra={"action": "audit.on_disk"})
-        self._disk_fault, self._keeps_up = None, True
+        self._take_fault_back()
         self._on_disk.set()
 
     async def _write_batch(self) -> None:
@@ -325,6 +323,7 @@ class Audit:
                 await self._begin_anew(why)
                 return
         self._compared.set()
+        self._take_fault_back_if_idle()
 
     async def _put_head(self, head: Head) -> Head | None:
         """The head that etcd has now; None: it has another one than was read, so it is to be compared again."""
@@ -348,6 +347,7 @@ class Audit:
         self._revision = 0
         self._compared.set()  # etcd cannot know a chain that has just been named
         self._say_anew(why)
+        self._take_fault_back_if_idle()
         self._on_disk.set()
 
     async def _asking(self, work: Callable[[], _T]) -> _T:
@@ -366,6 +366,16 @@ class Audit:
             extra = {"action": "audit.not_on_disk", "directory": str(self._directory), "error": text}
             _log.error("the audit cannot be written; calls go on: %s", text, extra=extra)
         self._disk_fault = text
+
+    def _take_fault_back(self) -> None:
+        if self._disk_fault is not None:
+            _log.info("the audit is on the disk again", extra={"action": "audit.on_disk"})
+        self._disk_fault, self._keeps_up = None, True
+
+    def _take_fault_back_if_idle(self) -> None:
+        """The disk has answered; what waits for it is the better proof, where there is something."""
+        if not self._queue and not self._lost_unsaid:
+            self._take_fault_back()
 
     def _say_anew(self, why: str) -> None:
         self._anew = why

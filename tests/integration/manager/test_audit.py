@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -382,3 +383,23 @@ async def test_what_finds_no_room_is_counted_and_the_audit_says_so(
         found = await entries(manager, headers)
         assert [one["action"] for one in found] == ["job.save"] * 3 + ["audit.lost"]
         assert found[-1]["details"] == {"entries": 2}
+
+
+async def test_disk_that_failed_while_heads_were_compared_is_no_problem_once_it_answers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manager.access.audit.HEAD_EVERY_S", 0.05)
+    monkeypatch.setattr("manager.access.audit._AGAIN_S", 0.05)
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async with managing(place, loops=True) as manager:
+        audit = manager.parts.audit
+        await head_in_etcd(manager)
+        with monkeypatch.context() as broken:
+            broken.setattr("manager.access.audit_files.ChainFiles.contradiction", fails)
+            audit._compared.clear()
+            await wait_until(lambda: "Input/output" in " ".join(audit.problems()), description="the fault is told")
+            assert audit.not_on_disk == 0
+        await wait_until(lambda: not audit.problems(), description="the fault is taken back")
