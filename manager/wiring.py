@@ -223,7 +223,7 @@ def _ways(config: ManagerConfig, directory: Directory, cookies: Cookies, idle: I
     proxy = proxy_way(config, groups_of=directory.subjects_of, uid_of=peer_uid)
     return (
         *((proxy,) if proxy is not None else ()),  # a call past the proxy is refused, whatever else it carries
-        TokenWay(directory),
+        TokenWay(directory, config.auth),
         SessionWay(directory, cookies, used=idle.used),
         SocketWay(proxy_uid=config.proxy_uid),
         *((OwnerWay(proxies=config.proxies),) if config.trust_owner else ()),

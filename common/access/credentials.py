@@ -117,6 +117,8 @@ class Session:
     """Its end, however much it is used."""
     address: str
     agent: str
+    secure: bool = False
+    """Opened over TLS, so that its cookie reaches no other program: it needs no second secret there."""
 
     def to_json(self) -> bytes:
         """The value of its key."""
@@ -124,7 +126,7 @@ class Session:
             "id": self.id, "second": self.second, "subject": str(self.subject), "groups": list(self.groups),
             "way": str(self.way), "role": None if self.role is None else str(self.role),
             "proof": self.proof, "createdMs": self.created_ms, "expiresMs": self.expires_ms, "address": self.address,
-            "agent": self.agent,
+            "agent": self.agent, **({"secure": True} if self.secure else {}),
         })  # fmt: skip
 
     @classmethod
@@ -140,6 +142,7 @@ class Session:
                 proof=None if proof is None else _like(_DIGEST, proof),
                 created_ms=_instant(document["createdMs"]), expires_ms=_instant(document["expiresMs"]),
                 address=_text(document["address"], MAX_AGENT), agent=_text(document["agent"], MAX_AGENT),
+                secure=document.get("secure") is True,
             )  # fmt: skip
         except _MALFORMED as error:
             raise ValueError(f"not a session: {_why(error)}") from None

@@ -51,6 +51,8 @@ class From:
 
     address: str
     agent: str
+    secure: bool
+    """Whether it comes over TLS."""
     device: str | None = None
     """What its device cookie says."""
     session: Held[Session] | None = None
@@ -104,7 +106,7 @@ class Logins:
             puts = [Put(key, user.to_json())]
         opened = await self._sessions.open(
             user.subject, way=SessionWay.PASSWORD, proof=_proof(user), address=by.address, agent=by.agent,
-            stands_on=[(key, held.changed_at)], puts=puts, replaces=by.session,
+            secure=by.secure, stands_on=[(key, held.changed_at)], puts=puts, replaces=by.session,
         )  # fmt: skip
         return opened, new_device(user)
 
@@ -131,7 +133,7 @@ class Logins:
                 code="login-failed",
             )  # fmt: skip
         opened = await self._sessions.open(
-            link.subject, way=SessionWay.LINK, role=link.role, address=by.address, agent=by.agent,
+            link.subject, way=SessionWay.LINK, role=link.role, address=by.address, agent=by.agent, secure=by.secure,
             lasts_s=min(LONGEST_S, link.session_ms // 1000), stands_on=[(key, there.mod_revision)], deletes=[key],
             replaces=by.session,
         )  # fmt: skip
@@ -162,7 +164,7 @@ class Logins:
         key = self._keys.user(user.name)
         opened = await self._sessions.open(
             subject, way=SessionWay.PASSWORD, proof=_proof(changed), address=by.address, agent=by.agent,
-            stands_on=[(key, held.changed_at)], puts=[Put(key, changed.to_json())], deletes=ended,
+            secure=by.secure, stands_on=[(key, held.changed_at)], puts=[Put(key, changed.to_json())], deletes=ended,
         )  # fmt: skip
         _log.info("%s has another password", user.name, extra={"action": "password.changed", "caller": user.name})
         return opened

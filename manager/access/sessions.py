@@ -52,22 +52,22 @@ class Sessions:
         self._patience_s = patience_s
 
     async def open(
-        self, subject: Subject, *, way: SessionWay, address: str, agent: str, groups: Sequence[str] = (),
+        self, subject: Subject, *, way: SessionWay, address: str, agent: str, secure: bool, groups: Sequence[str] = (),
         role: Role | None = None, proof: str | None = None, lasts_s: int = LONGEST_S,
         stands_on: Sequence[tuple[str, int]] = (), replaces: Held[Session] | None = None, puts: Sequence[Put] = (),
         deletes: Sequence[str] = (),
     ) -> Opened:  # fmt: skip
         """A new session, under a new secret. ConflictError: what it stands on has changed meanwhile.
 
-        ``stands_on``: keys with the revision of their last change, e.g. the user. ``replaces``: the session that the
-        browser had before. ``puts``, ``deletes``: what else is done if it is made.
+        ``secure``: over TLS. ``stands_on``: keys with the revision of their last change, e.g. the user. ``replaces``:
+        the session that the browser had before. ``puts``, ``deletes``: what else is done if it is made.
         """
         now_ms = self._clock.wall_ms()
         secret, second = secrets.token_hex(SECRET_BYTES), secrets.token_hex(SECRET_BYTES)
         session = Session(
             id=secrets.token_hex(ID_BYTES), second=digest_of(second), subject=subject, groups=tuple(groups), way=way,
             role=role, proof=proof, created_ms=now_ms, expires_ms=now_ms + lasts_s * 1000, address=address,
-            agent=agent[:MAX_AGENT],
+            agent=agent[:MAX_AGENT], secure=secure,
         )  # fmt: skip
         lease = await self._etcd.lease_grant(min(IDLE_S, lasts_s))
         put = Put(self._keys.session(digest_of(secret)), session.to_json(), lease.id)

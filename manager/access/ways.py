@@ -4,7 +4,8 @@
     Cookie: __Host-etcron=<secret>                   browsers, over TLS
     Cookie: etcron_session_<port>=<secret>           browsers, without: a cookie without TLS reaches the programs on
     X-Etcron-Session: <second secret>                every port of that host, so a page sends a second secret along,
-                                                     which it keeps where only pages of this manager can read it
+                                                     which it keeps where only pages of this manager can read it;
+                                                     a session opened without TLS needs it over TLS, too
     X-Etcron: 1                                      on what changes something by cookie: a form cannot send it
 
 A credential that is given twice is refused: two readers of the request might not mean the same one.
@@ -18,8 +19,8 @@ from typing import Final
 
 from aiohttp import web
 
-from common.access.callers import Identity
-from common.access.credentials import Session, digest_of, split_token
+from common.access.callers import AuthMode, Identity
+from common.access.credentials import TOKEN_PREFIX, Session, digest_of, split_token
 from common.errors import ForbiddenError, LoginNeededError
 from manager.access.cookies import LONGEST, STALE, Cookies, given_cookie
 from manager.access.directory import Directory, Held
@@ -37,8 +38,9 @@ _EVENTS: Final = "/api/v1/events"
 class TokenWay:
     """A token in the ``Authorization`` header."""
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, mode: AuthMode) -> None:
         self._directory = directory
+        self._mode = mode
 
     async def __call__(self, request: web.Request) -> Identity | None:
         given = request.headers.getall("Authorization", ())
@@ -49,7 +51,10 @@ class TokenWay:
         scheme, _, text = given[0].partition(" ")
         if scheme.casefold() != "bearer":
             return None
-        parts = split_token(text.strip())
+        text = text.strip()
+        if self._mode is not AuthMode.REQUIRED and not text.startswith(TOKEN_PREFIX):
+            return None  # another program's, which a proxy passes on
+        parts = split_token(text)
         if parts is None:
             raise LoginNeededError("Authorization: this is no token; they look like etcron_<id>_<secret>")
         await self._directory.ready()
@@ -75,7 +80,7 @@ class SessionWay:
         if held is None:
             return None
         identity = self._directory.by_session(held.digest)[0]
-        if not self._cookies.is_secure(request):
+        if not (held.record.secure and self._cookies.is_secure(request)):
             _check_second(request, held.record)
         if request.method not in READ_ONLY and request.headers.get(OURS) != "1":
             raise ForbiddenError(f"{OURS}: is missing; a page that changes something by a cookie sends {OURS}: 1")

@@ -272,7 +272,9 @@ async def came_from(request: web.Request) -> From:
         except LoginNeededError:
             session = None
     agent = request.headers.get("User-Agent", "").encode(errors="replace").decode()
-    return From(address=request[ADDRESS], agent=agent, device=device, session=session)
+    return From(
+        address=request[ADDRESS], agent=agent, secure=cookies.is_secure(request), device=device, session=session
+    )
 
 
 def _user(name: str) -> Subject:

@@ -103,8 +103,8 @@ async def _open(request: web.Request, name: str, groups: list[str]) -> Opened:
     by = await came_from(request)
     key = AccessKeys(parts.config.key_prefix).user(name)
     return await parts.sessions.open(
-        subject, way=SessionWay.OIDC, groups=groups, address=by.address, agent=by.agent, replaces=by.session,
-        stands_on=[(key, 0 if held is None else held.changed_at)],
+        subject, way=SessionWay.OIDC, groups=groups, address=by.address, agent=by.agent, secure=by.secure,
+        replaces=by.session, stands_on=[(key, 0 if held is None else held.changed_at)],
     )  # fmt: skip
 
 

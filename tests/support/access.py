@@ -116,17 +116,19 @@ class Accessing:
 
     async def session(
         self, subject: str, *, role: Role | None = None, way: SessionWay = SessionWay.PASSWORD,
-        groups: Collection[str] = (), expires_in_ms: int = HOUR_MS,
+        groups: Collection[str] = (), expires_in_ms: int = HOUR_MS, secure: bool = False,
     ) -> Cookie:  # fmt: skip
         """A session of this user, with a lease of its own."""
         secret, second, now_ms = secrets.token_hex(32), secrets.token_hex(32), self._clock.wall_ms()
         session = Session(
             id=secrets.token_hex(6), second=digest_of(second), subject=Subject.parse(subject), groups=tuple(groups),
             way=way, role=role, created_ms=now_ms, expires_ms=now_ms + expires_in_ms, address="127.0.0.1", agent="test",
+            secure=secure,
         )  # fmt: skip
         lease = await self.etcd.lease_grant(1800)
         await self.put(self.keys.session(digest_of(secret)), session.to_json(), lease=lease.id)
-        return Cookie(id=session.id, secret=secret, second=second, name=f"etcron_session_{self._port}")
+        name = "__Host-etcron" if secure else f"etcron_session_{self._port}"
+        return Cookie(id=session.id, secret=secret, second=second, name=name)
 
     async def put(self, key: str, value: bytes, *, lease: int = 0) -> None:
         """Under ``<prefix>-auth/``; returns when the managers know it."""

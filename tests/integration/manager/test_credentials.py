@@ -74,6 +74,14 @@ async def test_attack_token_that_is_nearly_good(guarded: Managed, access: Access
     assert await status(guarded, {"Authorization": spoilt.format(good, good)}) == 401
 
 
+@pytest.mark.parametrize("mode", ["off", "warn", "required"])
+async def test_token_of_another_program_is_passed_over_unless_callers_have_to_be_known(place: Place, mode: str) -> None:
+    async with managing(place, auth=mode) as manager:
+        foreign = 401 if mode == "required" else 200
+        assert await status(manager, {"Authorization": "Bearer eyJhbGciOiJub25lIn0.e30."}) == foreign
+        assert await status(manager, {"Authorization": "Bearer etcron_0_0"}) == 401
+
+
 async def test_attack_wrong_token_beside_a_good_session(guarded: Managed, access: Accessing) -> None:
     headers = await access.user("alice", Role.ADMIN)
     cookie = await access.session("user:alice")

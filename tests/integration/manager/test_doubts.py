@@ -202,7 +202,7 @@ async def run_now(manager: Managed) -> int:
 
 
 async def log_in(manager: Managed) -> str:
-    await manager.parts.sessions.open(ADA, way=SessionWay.PASSWORD, address="a", agent="a browser")
+    await manager.parts.sessions.open(ADA, way=SessionWay.PASSWORD, address="a", agent="a browser", secure=False)
     return "opened"
 
 

@@ -146,6 +146,20 @@ async def test_cookie_over_tls_is_bound_to_the_host(place: Place) -> None:
         assert (await manager.http.get("/api/v1/jobs", headers=plain)).status == 401
 
 
+async def test_attack_session_without_tls_is_replayed_as_one_over_tls(place: Place) -> None:
+    async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
+        access = Accessing(manager)
+        await access.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        response = await manager.http.post("/api/v1/login", json={"name": "alice", "password": PASSWORD})
+        stolen = response.cookies[f"etcron_session_{manager.http.port}"].value
+        replayed = {
+            "X-Forwarded-Proto": "https", "X-Forwarded-For": "10.1.1.1", "Cookie": f"__Host-etcron={stolen}",
+        }  # fmt: skip
+        assert (await manager.http.get("/api/v1/jobs", headers=replayed)).status == 401
+        second = {"X-Etcron-Session": (await response.json())["csrf"]}
+        assert (await manager.http.get("/api/v1/jobs", headers=replayed | second)).status == 200
+
+
 async def test_logout_ends_the_session_everywhere(guarded: Managed, access: Accessing) -> None:
     browser = await logged_in(guarded)
     kept = browser.cookies
