@@ -58,16 +58,16 @@ def left(here: Ground) -> Iterator[None]:
 @pytest.mark.usefixtures("left")
 async def test_no_thread_is_left_once_it_has_ended_what_was_left_running(worker: Member) -> None:
     worker.process.start()
-    await wait_until(lambda: "was left running" in worker.process.log, description="it ends it", timeout=30)
+    await wait_until(lambda: "was left running" in worker.process.log, description="it ends it", timeout=120)
     assert worker.pid is not None
     # However long it takes to limit it: it goes no further meanwhile.
     os.kill(worker.pid, signal.SIGSTOP)
     before = worker.limit(worker.pid, resource.RLIMIT_NPROC, 1)
     os.kill(worker.pid, signal.SIGCONT)
-    await wait_until(lambda: _waits_or_has_ended(worker), description="it waits for a thread", timeout=30)
+    await wait_until(lambda: _waits_or_has_ended(worker), description="it waits for a thread", timeout=120)
     assert worker.pid is not None, worker.process.log[-2000:]
     worker.limit(worker.pid, resource.RLIMIT_NPROC, before)
-    await wait_until(lambda: "127.0.0.1:1" in worker.process.log, description="it looks for etcd", timeout=30)
+    await wait_until(lambda: "127.0.0.1:1" in worker.process.log, description="it looks for etcd", timeout=120)
     assert worker.pid is not None
 
 
