@@ -9,6 +9,7 @@
     signing/                        Ed25519 keys in files
     clock.py tls.py                 the only reader of time; TLS from files
 
+    notices/                        what is told, and when it goes
     protocol/                       what lies in etcd, what is to be decided of a job's fires, and by whom; transactions
     access/                         who may do what: roles, bindings, rights
     jobs/                           a job: its fields, how it is read from what a user sent

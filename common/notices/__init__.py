@@ -1,0 +1,10 @@
+"""What is told to people: what happened, where it goes, and what a message is made of. Pure: no clock, no I/O.
+
+    events.py       what happened to a run, a job or the system
+    channels.py     a place that messages go to
+    notice.py       what is to be told on one channel, as it lies in the log store
+    joining.py      which notices go into one message, and when
+
+Whoever writes a record writes its event into the outbox. The notifier makes notices of events, by rules and alerts. A
+sender joins the notices that wait for one channel into a message, and sends it.
+"""
