@@ -24,6 +24,14 @@ audit.py                        who did what: entries that are only ever inserte
 retention.py                    what is forgotten, and in which steps
 """
 
+# ruff: noqa: E402 - the line that comes first must
+
+import sys
+
+# pymongo's asynchronous API uses the standard library's TLS, and yet looks for PyOpenSSL, for which it loads
+# `cryptography`: 9 MB of memory in each process, and 20 ms of its start.
+sys.modules.setdefault("pymongo.pyopenssl_context", None)  # type: ignore[arg-type]
+
 from common.runlog.audit import AuditFilter, AuditPage, KeptEntry
 from common.runlog.client import WriteResult
 from common.runlog.documents import Rejection
