@@ -14,7 +14,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds etcds chromium faketime
+.PHONY: run test crawler chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-simulate bench-looks bench-limits bench-million assets try-assets
 
 help: ## this list
@@ -29,6 +29,10 @@ ifeq ($(TESTS),)
 else
 	$(VENV)/python -m pytest $(TESTS)
 endif
+
+crawler: venv-run ## the example job crawler beside `make run`: crawls every six hours (FAST=1: every minute)
+	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/crawler.txt
+	@exec $(VENV)/python examples/job_crawler/start.py $(if $(FAST),--fast) --etcron-data $(DATA_DIR)
 
 chaos: venv-test faketime ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10 LOAD=0 more fires a second; ETCD=3.7)
 	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(or $(MINUTES),10) --load $(LOAD)
@@ -75,7 +79,7 @@ wheel: venv-test assets ## build dist/etcron-*.whl
 
 audit: ## known faults of what setting up installs: Python packages (pip-audit) and npm's
 	@.ci/tools
-	@status=0; for file in run test tools; do \
+	@status=0; for file in run test crawler tools; do \
 	    .tools/python/bin/pip-audit --progress-spinner off --strict --disable-pip --require-hashes \
 	        -r requirements/$$file.txt || status=1; \
 	done; npm audit --package-lock-only || status=1; exit $$status

@@ -1,6 +1,6 @@
 """Starts the whole job crawler beside an etcron that `make run` has started: one command, Ctrl-C ends it.
 
-    .venv/bin/python examples/job_crawler/start.py [--fast] [--data data/job-crawler]
+    make crawler [FAST=1]
 
 The board, the service, a mail server, and an etcron worker of its own for the mails; and the jobs that crawl and send.
 With --smtp host:port a mail server of yours sends them.
@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--smtp", help="a mail server, host:port, instead of the local one")
     given = parser.parse_args()
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        sys.stderr.write(f"{', '.join(missing)} missing; run: {sys.executable} -m pip install {' '.join(NEEDED)}\n")
+        sys.stderr.write(f"{', '.join(missing)} missing; start it with `make crawler`\n")
         return 2
     given.data.mkdir(parents=True, exist_ok=True)
     environ = {
