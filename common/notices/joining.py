@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from common.notices.events import EventKind
-from common.notices.notice import MOST_GROUPS, MOST_TOLD, Group, Notice, NoticeKind
+from common.notices.notice import MOST_GROUPS, MOST_TOLD, Group, Notice, NoticeKind, NoticeState
 
 EVERY_MS: Final = 10_000
 MOST_JOINED: Final = 500
@@ -58,6 +58,30 @@ class Message(Struct, frozen=True, kw_only=True, rename="camel"):
     def put_off(self, now_ms: int) -> Message:
         """The same, to be tried again later."""
         return replace(self, tries=self.tries + 1, due_ms=now_ms + pause_ms(self.tries + 1))
+
+
+class Outcome(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What came of a message, until its notices say so."""
+
+    message: str
+    notices: tuple[str, ...]
+    state: NoticeState
+    error: str
+    at_ms: int
+
+
+class ChannelState(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far a channel is. One sender has it at a time, and every step is one write of the whole."""
+
+    channel: str
+    owner: str = ""
+    """The process that sends for it; empty: none. One that is gone is replaced."""
+    messages: tuple[Message, ...] = ()
+    """On their way."""
+    done: tuple[Outcome, ...] = ()
+    last_sent_ms: int = 0
+    failing: bool = False
+    """Whether the last message that ended has failed for good."""
 
 
 def pause_ms(tries: int) -> int:

@@ -1,8 +1,8 @@
 """The log store: every run's record exactly once, pages by index only, whatever MongoDB does meanwhile.
 
 MongoDB 6 to 8, or nx-27017 for trying etcron. Collections: ``log``, the legacy ``cron.log``, with the run id as
-``_id``; ``last``, what each job came to; ``statistics``, what each day came to; ``audit``, who did what (see the
-modules). Nothing outside this package knows pymongo.
+``_id``; ``last``, what each job came to; ``statistics``, what each day came to; ``audit``, who did what; ``notices``
+and ``channel_states``, what is told (see the modules). Nothing outside this package knows pymongo.
 
 **Writing.** A batch is one unordered insert, majority and journaled, which stops at the ``_id`` of a record that is
 there already: so every write may be repeated, and whoever is unsure repeats it. Only a verdict ``lost`` gives way, to
@@ -20,6 +20,7 @@ documents.py                    a record as it is kept
 pages.py                        which records a page asks for, by which index
 last.py statistics.py versions.py
                                 what each job came to; what each day came to; what each job was
+notices.py                      what is told to people, and how far each channel is
 audit.py                        who did what: entries that are only ever inserted
 retention.py                    what is forgotten, and in which steps
 """
@@ -36,6 +37,7 @@ from common.runlog.audit import AuditFilter, AuditPage, KeptEntry
 from common.runlog.client import WriteResult
 from common.runlog.documents import Rejection
 from common.runlog.last import Advance, JobResults, OwedResults
+from common.runlog.notices import NoticePage, Notices
 from common.runlog.pages import RunFilter, RunPage
 from common.runlog.retention import KeptJob, OldRecord, RetentionState
 from common.runlog.statistics import DayCounts
@@ -49,6 +51,8 @@ __all__ = [
     "JobResults",
     "KeptEntry",
     "KeptJob",
+    "NoticePage",
+    "Notices",
     "OldRecord",
     "OwedResults",
     "Rejection",

@@ -38,6 +38,7 @@ from common.runlog.client import (
 )
 from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, tidy
 from common.runlog.last import Advance, JobResults, LastResults, advances_of, results_in
+from common.runlog.notices import Notices
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import Counts, DayCounts, Statistics
@@ -89,6 +90,8 @@ class RunLog:
         self._removal = Removal(self._log, self._jobs, store.get_collection("retention"))
         self._versions = Versions(store.get_collection("versions"))
         self._audit = AuditEntries(store.get_collection("audit"))
+        self.notices = Notices(self._client, store)
+        """What is told to people, and how far each channel is."""
         self._statistics = Statistics(store.get_collection("statistics"), self._log)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))

@@ -1,0 +1,294 @@
+"""What is told to people: a document each in ``notices``, and one for each channel in ``channel_states``.
+
+A notice is waiting, in a message that is being sent, sent, or failed. The state of a channel holds its messages whole,
+and is written as a whole by the one sender that has the channel: so a message's step is one write, and a sender that
+was replaced meanwhile writes nothing. What notices say of their message follows that, and may be written again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import pymongo
+from msgspec.structs import replace
+from pymongo import IndexModel
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import BulkWriteError, DuplicateKeyError
+
+from common.errors import InvalidInputError, Problem
+from common.notices.joining import ChannelState, Outcome
+from common.notices.notice import Notice, NoticeState
+from common.runlog.client import Client, Document, asking, faults_of
+from common.runlog.documents import to_bson
+
+_log = logging.getLogger(__name__)
+
+KEPT_MS: Final = 30 * 86_400_000
+KEPT: Final = 100_000
+_SECONDS: Final = 5.0
+_INDEX_SECONDS: Final = 600.0
+_COUNTED: Final = 1000
+_FORGOTTEN_AT_ONCE: Final = 500
+_NOTICE: Final = "notice/"
+_CHANNEL: Final = "channel/"
+"""Prefixed: nx-27017 takes text that looks like a number or a date for one."""
+_OLDEST_FIRST: Final = [("pageKey", pymongo.ASCENDING)]
+_NEWEST_FIRST: Final = [("pageKey", pymongo.DESCENDING)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticePage:
+    """Newest first."""
+
+    items: tuple[Notice, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeCounts:
+    """How many there are of a state, up to 1,000, and since when the oldest waits."""
+
+    by_state: Mapping[NoticeState, int]
+    oldest_ms: int | None
+
+
+class Notices:
+    """Both collections. Every call ends within its deadline, as UnavailableError where the store did not do it."""
+
+    def __init__(self, client: Client, store: AsyncDatabase[Document]) -> None:
+        self._client = client
+        self._notices: AsyncCollection[Document] = store.get_collection("notices")
+        self._states: AsyncCollection[Document] = store.get_collection("channel_states")
+
+    async def prepare(self) -> None:
+        """The indexes are there; it may be repeated."""
+        found_by = [["state", "channel"], ["state"], ["channel"], []]
+        indexes = [IndexModel([*((name, pymongo.ASCENDING) for name in names), *_OLDEST_FIRST]) for names in found_by]
+        async with asking(self._client, _INDEX_SECONDS):
+            await self._notices.create_indexes(indexes)
+
+    async def put(self, notices: Sequence[Notice]) -> None:
+        """Each of them is there; one that was there already stays as it is."""
+        if not notices:
+            return
+        documents = [to_bson(_document(notice)) for notice in notices]
+        async with asking(self._client, _SECONDS):
+            try:
+                await self._notices.insert_many(documents, ordered=False)
+            except BulkWriteError as error:
+                for place, why in faults_of(error.details, len(documents)).refused.items():
+                    extra = {"action": "notice.refused", "notice": notices[place].id, "why": why}
+                    _log.error("the log store does not take a notice: %s", why, extra=extra)
+
+    async def get(self, notice_id: str) -> Notice | None:
+        """The notice; None: there is none."""
+        async with asking(self._client, _SECONDS):
+            document = await self._notices.find_one({"_id": _NOTICE + notice_id})
+        return None if document is None else _read(document)
+
+    async def page(
+        self, *, state: NoticeState | None = None, channel: str | None = None, cursor: str | None = None,
+        limit: int = 50,
+    ) -> NoticePage:  # fmt: skip
+        """The newest ones below the cursor. InvalidInputError where it is none of this list."""
+        selector = _of(state, channel)
+        if cursor is not None:
+            selector["pageKey"] = {"$lt": _decode(cursor)}
+        async with asking(self._client, _SECONDS):
+            found = self._notices.find(selector, sort=_NEWEST_FIRST, limit=limit + 1, batch_size=limit + 1)
+            documents = await found.to_list()
+        more = base64.urlsafe_b64encode(documents[limit - 1]["pageKey"].encode()) if len(documents) > limit else None
+        items = tuple(notice for one in documents[:limit] if (notice := _read(one)) is not None)
+        return NoticePage(items=items, next_cursor=None if more is None else more.decode().rstrip("="))
+
+    async def send_again(self, notice_id: str) -> bool:
+        """One that was sent or has failed waits anew; False: it is not there, or not so far."""
+        change = {"$set": {"state": str(NoticeState.WAITING), "error": "", "message": ""}, "$inc": {"resends": 1}}
+        ended = [str(NoticeState.SENT), str(NoticeState.FAILED)]
+        async with asking(self._client, _SECONDS):
+            result = await self._notices.update_one({"_id": _NOTICE + notice_id, "state": {"$in": ended}}, change)
+        return result.modified_count == 1
+
+    async def counts(self) -> NoticeCounts:
+        """For metrics."""
+        by_state: dict[NoticeState, int] = {}
+        oldest: list[int] = []
+        async with asking(self._client, _SECONDS):
+            for state in (NoticeState.WAITING, NoticeState.SENDING, NoticeState.FAILED):
+                found = self._notices.find(_of(state, None), {"createdMs": 1}, sort=_OLDEST_FIRST, limit=_COUNTED)
+                documents = await found.to_list()
+                by_state[state] = len(documents)
+                if documents and state is not NoticeState.FAILED:
+                    oldest.append(documents[0]["createdMs"])
+        return NoticeCounts(by_state=by_state, oldest_ms=min(oldest, default=None))
+
+    async def forget(self, now_ms: int) -> int:
+        """Some of those that are too old, or too many, are gone; how many."""
+        async with asking(self._client, _SECONDS):
+            beyond = self._notices.find({}, {"pageKey": 1}, sort=_NEWEST_FIRST, skip=KEPT, limit=1)
+            first = [document["pageKey"] for document in await beyond.to_list()]
+            newest = max([f"{now_ms - KEPT_MS:016d}", *first])
+            found = self._notices.find(
+                {"pageKey": {"$lte": newest}}, {"_id": 1}, sort=_OLDEST_FIRST, limit=_FORGOTTEN_AT_ONCE
+            )
+            old = [document["_id"] for document in await found.to_list()]
+            if old:
+                await self._notices.delete_many({"_id": {"$in": old}})
+        return len(old)
+
+    # Of senders
+
+    async def channels_to_serve(self) -> list[str]:
+        """The channels of which notices wait, or are on their way: a query for each of them, and two."""
+        channels: set[str] = set()
+        async with asking(self._client, _SECONDS):
+            for state in (NoticeState.WAITING, NoticeState.SENDING):
+                behind = ""
+                while True:
+                    selector = {"state": {"$eq": str(state)}, "channel": {"$gt": behind}}
+                    found = await self._notices.find_one(selector, {"channel": 1}, sort=[("channel", 1)])
+                    if found is None:
+                        break
+                    behind = str(found["channel"])
+                    channels.add(behind.removeprefix(_CHANNEL))
+        return sorted(channels)
+
+    async def waiting(self, channel: str, limit: int) -> list[Notice]:
+        """The channel's oldest notices that wait."""
+        async with asking(self._client, _SECONDS):
+            found = self._notices.find(_of(NoticeState.WAITING, channel), sort=_OLDEST_FIRST, limit=limit)
+            documents = await found.to_list()
+        return [notice for one in documents if (notice := _read(one)) is not None]
+
+    async def claim(self, channel: str, owner: str, *, instead_of: str = "") -> ChannelState:
+        """How far the channel is; it is the caller's from now on, where its ``owner`` says so.
+
+        ``instead_of``: who is known to be gone.
+        """
+        own: Document = {"_id": _CHANNEL + channel}
+        async with asking(self._client, _SECONDS):
+            for before in dict.fromkeys([instead_of, ""]):
+                found = await self._states.find_one_and_update(
+                    {**own, "owner": {"$eq": before}}, {"$set": {"owner": owner}},
+                    return_document=pymongo.ReturnDocument.AFTER,
+                )  # fmt: skip
+                if found is not None:
+                    return _state(found)
+            if (there := await self._states.find_one(own)) is not None:
+                return _state(there)
+            state = ChannelState(channel=channel, owner=owner)
+            try:
+                await self._states.insert_one(_state_document(state))
+            except DuplicateKeyError:
+                there = await self._states.find_one(own)
+                return state if there is None else _state(there)
+            return state
+
+    async def write(self, state: ChannelState, *, owner: str) -> bool:
+        """The channel is so far; False: it is another's now, and nothing was written. It may be repeated."""
+        mine = {"_id": _CHANNEL + state.channel, "owner": {"$eq": owner}}
+        async with asking(self._client, _SECONDS):
+            result = await self._states.replace_one(mine, _state_document(state))
+        return result.matched_count == 1
+
+    async def put_into(self, notices: Sequence[str], message: str) -> None:
+        """Those that wait are part of this message."""
+        change = {"$set": {"state": str(NoticeState.SENDING), "message": message}}
+        selector = {"_id": {"$in": [_NOTICE + one for one in notices]}, "state": str(NoticeState.WAITING)}
+        async with asking(self._client, _SECONDS):
+            await self._notices.update_many(selector, change)
+
+    async def let_go(self, state: ChannelState) -> None:
+        """Those that are in no message of their channel, whatever they say, wait again."""
+        known = {message.id for message in state.messages} | {outcome.message for outcome in state.done}
+        selector = {**_of(NoticeState.SENDING, state.channel), "message": {"$nin": sorted(known)}}
+        change = {"$set": {"state": str(NoticeState.WAITING), "message": ""}}
+        async with asking(self._client, _SECONDS):
+            await self._notices.update_many(selector, change)
+
+    async def settle(self, outcome: Outcome) -> None:
+        """The notices of a message say what came of it; but for those that are to be sent again meanwhile."""
+        change: Document = {"state": str(outcome.state), "message": outcome.message, "error": outcome.error}
+        if outcome.state is NoticeState.SENT:
+            change["sentMs"] = outcome.at_ms
+        ids = [_NOTICE + one for one in outcome.notices]
+        async with asking(self._client, _SECONDS):
+            await self._notices.update_many(
+                {"_id": {"$in": ids}, "message": {"$eq": outcome.message}}, {"$set": change}
+            )
+
+
+def _document(notice: Notice) -> Document:
+    document: Document = _storable(notice.to_document())
+    del document["id"]
+    key = f"{notice.created_ms:016d}/{notice.id}"
+    return {**document, "_id": _NOTICE + notice.id, "channel": _CHANNEL + notice.channel, "pageKey": key}
+
+
+def _read(document: Document) -> Notice | None:
+    """None where somebody else has written it: it harms no other, and is told of."""
+    try:
+        return Notice.from_document({
+            **document, "id": str(document["_id"]).removeprefix(_NOTICE),
+            "channel": str(document["channel"]).removeprefix(_CHANNEL),
+        })  # fmt: skip
+    except (KeyError, ValueError) as error:
+        extra = {"action": "notice.odd", "id": str(document.get("_id"))}
+        _log.error("%s in the collection notices is none of ours: %s", document.get("_id"), error, extra=extra)
+        return None
+
+
+def _state_document(state: ChannelState) -> Document:
+    document: Document = _storable(msgspec.to_builtins(state))
+    return {"_id": _CHANNEL + state.channel, **document}
+
+
+def _state(document: Document) -> ChannelState:
+    """What cannot be read begins anew: its notices are put together once more."""
+    try:
+        return msgspec.convert(document, ChannelState)
+    except msgspec.MsgspecError as error:
+        channel = str(document["_id"]).removeprefix(_CHANNEL)
+        extra = {"action": "channel.odd", "channel": channel}
+        _log.error("the state of channel %s cannot be read, and begins anew: %s", channel, error, extra=extra)
+        return replace(ChannelState(channel=channel), owner=str(document.get("owner", "")))
+
+
+def _storable(value: Any) -> Any:
+    """The same without what UTF-8 has no bytes for: nobody's words keep a notice from being told."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {_storable(name).replace("\0", ""): _storable(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_storable(one) for one in value]
+        case _:
+            return value
+
+
+def _of(state: NoticeState | None, channel: str | None) -> Document:
+    selector: Document = {}
+    if state is not None:
+        selector["state"] = {"$eq": str(state)}
+    if channel is not None:
+        selector["channel"] = {"$eq": _CHANNEL + channel}
+    return selector
+
+
+def _decode(cursor: str) -> str:
+    try:
+        key = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
+    except (binascii.Error, UnicodeError):
+        key = ""
+    if not (key[:16].isdecimal() and key[16:17] == "/"):
+        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
+        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+    return key
