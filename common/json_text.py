@@ -23,4 +23,11 @@ def to_json(value: Any) -> bytes:
 
 def dumps(document: object) -> str:
     """Compact JSON in ASCII: what others wrote into the stores need not be Unicode, nor of JSON's types."""
+    try:
+        text = msgspec.json.encode(document, enc_hook=str)
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
+        pass
+    else:
+        if text.isascii():  # nearly always, and ten times as fast as json's
+            return text.decode("ascii")
     return json.dumps(document, separators=(",", ":"), default=str)
