@@ -34,6 +34,7 @@ from common.jobs.kinds import (
     says,
     written,
 )
+from common.jobs.notify import LINKS, LONGEST_DESCRIPTION, NOTIFY, Link, Notify
 from common.jobs.retry import RETRY, Retry
 from common.jobs.values import (
     MAX_EXPRESSIONS,
@@ -56,9 +57,10 @@ MAX_OUTPUT_LIMIT_BYTES: Final = 8 * 1024 * 1024
 MAX_ENTRIES: Final = 100
 """Of ``env``, of ``labels`` and of ``workers``."""
 MAX_VALUE_LENGTH: Final = 4_096
-NOT_YET: Final = frozenset({"maxDurationWarnSeconds", "notify"})
-"""Fields of the design that a later version has."""
-NEWER: Final[Mapping[str, bool]] = {"secrets": True, "secretFiles": True}
+NEWER: Final[Mapping[str, bool]] = {
+    "secrets": True, "secretFiles": True, "description": False, "links": False, "notify": False,
+    "warnAfterSeconds": False, "lateAfterSeconds": False, "silentAfterSeconds": False, "suspiciousBelowSeconds": False,
+}  # fmt: skip
 """The fields that some version which reads ``mustKnow`` (0.1.0 on) does not know: whether a reader has to know it, or
 whether the job runs as it should without it. A new member of a field that is an object makes that one a new field.
 """
@@ -66,7 +68,9 @@ TRIGGERS: Final = ("cronExpr", "every", "after", "at")
 """What makes a job fire: it has exactly one of them."""
 TIMING: Final = (*TRIGGERS, "offset", "timezone", "startAt", "endAt", "calendar", "jitterSeconds")
 """The fields that say when, and no more."""
-SECTIONS: Final = ("what", "when", "window", "limits", "retry", "late", "where", "surroundings", "labelled")
+SECTIONS: Final = (
+    "what", "when", "window", "limits", "retry", "late", "where", "surroundings", "told", "labelled",
+)  # fmt: skip
 """Of the console's form, in this order; a field says in which it is."""
 EXAMPLE: Final = '{"name":"hello","command":"echo hello","cronExpr":"0 * * * * * *"}'
 
@@ -298,6 +302,37 @@ class JobSpec:
     priority: Annotated[int, _whole(-100, 100, ""), says(
         "priority", "where slots are scarce, the larger goes first", 10,
         section="where", label="Priority")] = 0  # fmt: skip
+    description: Annotated[str, AnyText(longest=LONGEST_DESCRIPTION), says(
+        "description", "what the job is for, in a sentence or two: on its page, and in each message about it",
+        "The books of the day, for the bank.", section="told", label="Description",
+        hint="What the job is for: on its page, and in each message about it.")] = ""  # fmt: skip
+    links: Annotated[tuple[Link, ...], LINKS, says(
+        "links", "where a person reads on, such as a runbook: on its page, and in each message about it",
+        [{"title": "Runbook", "url": "https://wiki.example.com/backup"}], section="told", input="rows", label="Links",
+        hint="A runbook, for example: on the job's page, and in each message about it.")] = ()  # fmt: skip
+    notify: Annotated[tuple[Notify, ...], NOTIFY, says(
+        "notify", "channels that are told of the job's events, beside what rules say; without `on`: `failed`, "
+        "`timeout`, `lost`, `missed`, `recovered`, `late`, `slow`, `silent`, `fast`",
+        [{"to": "ops", "on": ["failed", "output"]}], section="told", input="rows", label="Tell",
+        hint="Channels that are told, beside what rules say. Without events: problems, and that they are over.",
+    )] = ()  # fmt: skip
+    warn_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+        "warnAfterSeconds", "a run that takes longer is told as `slow`, once; 0: none is", 3_600,
+        section="told", label="Slow after seconds", hint="A run that still goes on is told then. 0: never.",
+        choices={"0": "never"})] = 0  # fmt: skip
+    late_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+        "lateAfterSeconds", "a fire that starts later than this after its time, jitter included, is told as `late`; "
+        "0: none is", 60, section="told", label="Late after seconds",
+        hint="A fire that starts so long after its time is told. 0: never.", choices={"0": "never"})] = 0  # fmt: skip
+    silent_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+        "silentAfterSeconds", "a job that has not succeeded for so long is told as `silent`, also where no fire was "
+        "planned; 0: it is not", 90_000, section="told", label="Silent after seconds",
+        hint="No success for so long is told, whatever the reason. 0: never.", choices={"0": "never"})] = 0  # fmt: skip
+    suspicious_below_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+        "suspiciousBelowSeconds", "a run that succeeds in less time is told as `fast`; 0: none is", 5,
+        section="told", label="Suspicious below seconds",
+        hint="A success that took less is told: perhaps it did nothing. 0: never.",
+        choices={"0": "never"})] = 0  # fmt: skip
 
     def fires_alike(self, other: JobSpec) -> bool:
         """Whether both plan the same fires, for the same times, so that what waits under one may go on under the other.
@@ -397,8 +432,8 @@ def _members() -> Mapping[str, Member]:
 
 _defaults: Final = cache(JobSpec.defaults)
 _plain: Final = _defaults
-_PLAIN_OBJECTS: Final = ("misfire", "retry", "env", "secrets", "secretFiles", "labels", "workers")
-"""The fields whose default is an object: each document has its own."""
+_PLAIN_OBJECTS: Final = ("misfire", "retry", "env", "secrets", "secretFiles", "labels", "workers", "links", "notify")
+"""The fields whose default is an object or a list: each document has its own."""
 
 
 @cache

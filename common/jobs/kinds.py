@@ -17,7 +17,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, TypedDict, TypeVar, Unpack, get_args, get_type_hints
 
-from pydantic import Field, GetCoreSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, ValidationError, core_schema
 
 from common.errors import Problem
@@ -97,22 +97,27 @@ class Truth(Kind):
 
 @dataclass(frozen=True)
 class Choice(Kind):
-    """One of the words of an enum."""
+    """One of the words of an enum, or of those of them that ``of`` names."""
 
     words: type[StrEnum]
+    of: tuple[StrEnum, ...] = ()
     type: str = "text"
 
     @property
+    def _offered(self) -> tuple[StrEnum, ...]:
+        return self.of or tuple(self.words)
+
+    @property
     def limits(self) -> str:
-        return ", ".join(f"`{word}`" for word in self.words)
+        return ", ".join(f"`{word}`" for word in self._offered)
 
     @property
     def core(self) -> CoreSchema:
-        return _needed(core_schema.enum_schema(self.words, list(self.words)), f"one of: {', '.join(self.words)}")
+        return _needed(core_schema.enum_schema(self.words, list(self._offered)), f"one of: {', '.join(self._offered)}")
 
     @property
     def schema(self) -> Schema:
-        return {"type": "string", "enum": [str(word) for word in self.words]}
+        return {"type": "string", "enum": [str(word) for word in self._offered]}
 
     def write(self, value: StrEnum) -> str:
         return str(value)
@@ -372,8 +377,9 @@ class Members(Kind):
     def write(self, value: Any) -> dict[str, Any]:
         return written(value, self.members)
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_wrap_validator_function(self._read, handler(source))
+    @cached_property
+    def core(self) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._read, TypeAdapter(self.of).core_schema)
 
     def _read(self, value: Any, read: Callable[[Any], Any]) -> Any:
         if not isinstance(value, dict):

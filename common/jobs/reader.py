@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from common.errors import InvalidInputError, Problem
-from common.jobs.job import EXAMPLE, NOT_YET, TIMING, JobSpec
+from common.jobs.job import EXAMPLE, TIMING, JobSpec
 from common.jobs.kinds import members_of, read_members
 from common.jobs.reading import check, joined, kind_of, problems_of, shown
 from common.jobs.timing import clashes
@@ -58,10 +58,7 @@ def parse_job(document: Mapping[str, Any], *, is_small: bool = False) -> JobSpec
 
     ``is_small``: its JSON is known to be far below the limit.
     """
-    said = {name: value for name, value in document.items() if name not in NOT_YET}
-    spec, problems = _read(said)
-    for name in sorted(NOT_YET & document.keys()):
-        problems.append(Problem(field=name, message="is not supported yet", remedy="leave it out"))
+    spec, problems = _read(document)
     check(problems)
     if not is_small and (size := len(json.dumps(spec.to_stored(), ensure_ascii=False).encode())) > _LARGEST:
         raise _single("job", f"is {size:,} bytes long", f"keep it below {_LARGEST:,} bytes")

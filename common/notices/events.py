@@ -2,70 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any, Final, Self
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
+from common.jobs.job import JobSpec
+from common.jobs.notify import DEFAULT_ON, OF_JOBS, EventKind
+from common.protocol.keys import MAX_MARK_MS
+from common.protocol.run import RunRecord, Trigger, Verdict, last_order
 
-class EventKind(StrEnum):
-    """What a rule can ask for."""
+__all__ = ["ASKED_FOR", "DEFAULT_ON", "OF_JOBS", "Event", "EventKind", "events_of", "never_began"]
 
-    FAILED = "failed"
-    TIMEOUT = "timeout"
-    LOST = "lost"
-    KILLED = "killed"
-    MISSED = "missed"
-    SKIPPED = "skipped"
-    SUCCEEDED = "succeeded"
-    OUTPUT = "output"
-    LATE = "late"
-    RECOVERED = "recovered"
-    SLOW = "slow"
-    SILENT = "silent"
-    FAST = "fast"
-    WORKER_DOWN = "worker-down"
-    WORKER_REFUSING = "worker-refusing"
-    LOG_STORE_AWAY = "log-store-away"
-    ETCD_FULL = "etcd-full"
-    CLOCK_OFF = "clock-off"
-    NO_LEADER = "no-leader"
-    SPOOL_FILLING = "spool-filling"
-    NOTICES_FAILING = "notices-failing"
+LONGEST_TEXT: Final = 500
+ASKED_FOR: Final = frozenset({EventKind.SUCCEEDED, EventKind.SKIPPED, EventKind.OUTPUT})
+"""What is an event only where a job or a rule asks for it."""
+_KINDS: Final = {
+    Verdict.SUCCESS: EventKind.SUCCEEDED, Verdict.FAILED: EventKind.FAILED, Verdict.TIMEOUT: EventKind.TIMEOUT,
+    Verdict.KILLED: EventKind.KILLED, Verdict.LOST: EventKind.LOST, Verdict.SKIPPED: EventKind.SKIPPED,
+    Verdict.MISSED: EventKind.MISSED,
+}  # fmt: skip
+_AGAIN: Final = (Trigger.RETRY, Trigger.RERUN)
 
-    @property
-    def is_of_the_system(self) -> bool:
-        """Whether it belongs to no job."""
-        return self in _OF_THE_SYSTEM
-
-
-_OF_THE_SYSTEM: Final = frozenset(list(EventKind)[list(EventKind).index(EventKind.WORKER_DOWN) :])
-DEFAULT_ON: Final = (
-    EventKind.FAILED, EventKind.TIMEOUT, EventKind.LOST, EventKind.MISSED, EventKind.RECOVERED,
-)  # fmt: skip
-"""Of a rule that does not say."""
+_Instant = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]
+_Id = Annotated[str, Meta(max_length=1_000)]
+_Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 
 
 class Event(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One event. Its identity is (``order``, ``kind``); texts have at most 500 characters."""
+    """One event. Its identity is (``order``, ``kind``)."""
 
     kind: EventKind
-    at_ms: int
-    job: str = ""
+    at_ms: _Instant
+    job: _Id = ""
     """Empty: of the system."""
-    subject: str = ""
+    subject: _Id = ""
     """Of the system: what it is about, e.g. a worker's name."""
-    run: str = ""
-    order: str = ""
-    """Which of two records of one job is the newer: `common.runlog.documents.last_order`."""
+    run: _Id = ""
+    order: _Id = ""
+    """Which of two records of one job is the newer: `common.protocol.run.last_order`."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    plan_ms: int | None = None
-    start_ms: int | None = None
-    end_ms: int | None = None
-    worker: str | None = None
+    plan_ms: _Instant | None = None
+    start_ms: _Instant | None = None
+    end_ms: _Instant | None = None
+    worker: _Id | None = None
     attempt: int = 1
-    reason: str | None = None
+    count: int = 1
+    """Of fires that did not run: how many."""
+    reason: _Text | None = None
     exit_code: int | None = None
-    err: str | None = None
-    zone: str | None = None
+    err: _Text | None = None
+    zone: _Id | None = None
+    """The job's time zone."""
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON has it; what is absent is left out."""
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """ValueError where it is none, or of a later version."""
+        try:
+            return msgspec.convert(dict(document), cls)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"not an event: {error}") from None
+
+
+def events_of(
+    record: RunRecord, wanted: Collection[EventKind] = (), *, spec: JobSpec | None = None, is_tried_again: bool = False
+) -> tuple[Event, ...]:
+    """What a record tells; nearly always nothing.
+
+    ``wanted``: which of ``ASKED_FOR`` somebody asks for. ``spec``: its job as it is now. ``is_tried_again``: another
+    attempt follows, so its verdict is no problem yet.
+    """
+    kinds = list(_kinds_of(record, wanted, spec, is_tried_again=is_tried_again))
+    if not kinds:
+        return ()
+    run_id = record.run_id
+    event = Event(
+        kind=kinds[0], at_ms=record.end_ms or record.create_ms or record.plan_ms, job=run_id.job_name, run=str(run_id),
+        order=last_order(record), labels=record.labels, plan_ms=record.plan_ms, start_ms=record.start_ms,
+        end_ms=record.end_ms, worker=record.worker, attempt=run_id.attempt, count=record.count or 1,
+        reason=_cut(record.reason), exit_code=record.exit_code, err=_cut(record.err),
+        zone=None if spec is None else spec.timezone,
+    )  # fmt: skip
+    return (event, *(replace(event, kind=kind) for kind in kinds[1:]))
+
+
+def never_began(record: RunRecord) -> bool:
+    """Whether it is of another attempt that was asked for and never ran: then the one before it is a problem."""
+    return record.trigger in _AGAIN and record.run_id.attempt > 1 and record.start_ms is None
+
+
+def _kinds_of(
+    record: RunRecord, wanted: Collection[EventKind], spec: JobSpec | None, *, is_tried_again: bool
+) -> Iterator[EventKind]:
+    kind, start_ms = _KINDS[record.status], record.start_ms
+    if not is_tried_again and (kind not in ASKED_FOR or kind in wanted):
+        yield kind
+    if record.output_bytes and EventKind.OUTPUT in wanted:
+        yield EventKind.OUTPUT
+    if spec is None or start_ms is None:
+        return
+    is_first = record.trigger not in _AGAIN  # the others begin as late as their delay says
+    if spec.late_after_s and is_first and start_ms - record.plan_ms > 1000 * (spec.late_after_s + spec.jitter_s):
+        yield EventKind.LATE
+    if (
+        spec.suspicious_below_s
+        and record.status is Verdict.SUCCESS
+        and record.end_ms is not None
+        and record.end_ms - start_ms < 1000 * spec.suspicious_below_s
+    ):
+        yield EventKind.FAST
+
+
+def _cut(text: str | None) -> str | None:
+    return text[:LONGEST_TEXT] if text else None

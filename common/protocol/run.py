@@ -270,6 +270,24 @@ def _values_of(entry: _Entry) -> dict[str, Any]:
     return dict(zip(_Entry.__struct_fields__, astuple(entry), strict=False))
 
 
+def plan_key(plan_ms: int) -> str:
+    """The part of a page key, or of an order, that says the plan time: as a bound it stands before all of that time."""
+    return f"{max(plan_ms, 0):016d}"
+
+
+def last_order(record: RunRecord) -> str:
+    """What decides which of two records of one job is the newer.
+
+    Plan time; of one fire's attempts those that started before those that did not (a retry that was skipped leaves the
+    verdict as it was), then the later attempt; a verdict before a ``lost``.
+    """
+    newest_ms = max(record.plan_ms, record.range_end_ms or 0)
+    # A run that was lost counts as one that started: its worker cannot say.
+    has_started = record.status.is_of_a_run and (record.status is not Verdict.KILLED or record.start_ms is not None)
+    attempt = f"{has_started:d}{record.run_id.attempt:05d}"
+    return f"{plan_key(newest_ms)}/{attempt}/{record.status is not Verdict.LOST:d}/{record.run_id}"
+
+
 def shown_command(command_line: str, args: Sequence[str]) -> str:
     """A run's command as one text: the job's, then what was given to this run alone."""
     return f"{command_line} {shlex.join(args)}" if args else command_line

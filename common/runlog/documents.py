@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord, plan_key
 
 PAGE_KEY = "pageKey"
 ORDER = "order"
@@ -44,11 +44,6 @@ class Encoded(Struct, frozen=True, kw_only=True):
 
     record: RunRecord
     document: RawBSONDocument
-
-
-def plan_key(plan_ms: int) -> str:
-    """The part of a page key that says the plan time; as a bound it stands before every key of that plan time."""
-    return f"{max(plan_ms, 0):016d}"
 
 
 def plan_ms_of(key: str) -> int:
@@ -97,19 +92,6 @@ def tidy(document: Mapping[str, Any]) -> dict[str, Any]:
 def last_id(job: str) -> str:
     """The ``_id`` of a job's last result. Prefixed: nx-27017 takes ``_id`` "007" and "7" for one number."""
     return f"job/{job}"
-
-
-def last_order(record: RunRecord) -> str:
-    """What decides which of two records of one job is the newer.
-
-    Plan time; of one fire's attempts those that started before those that did not (a retry that was skipped leaves the
-    verdict as it was), then the later attempt; a verdict before a ``lost``.
-    """
-    newest_ms = max(record.plan_ms, record.range_end_ms or 0)
-    # A run that was lost counts as one that started: its worker cannot say.
-    has_started = record.status.is_of_a_run and (record.status is not Verdict.KILLED or record.start_ms is not None)
-    attempt = f"{has_started:d}{record.run_id.attempt:05d}"
-    return f"{plan_key(newest_ms)}/{attempt}/{record.status is not Verdict.LOST:d}/{record.run_id}"
 
 
 def last_document(record: RunRecord) -> dict[str, Any]:

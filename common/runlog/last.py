@@ -25,9 +25,9 @@ from pymongo import UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from common.errors import UnavailableError
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord, Verdict, last_order
 from common.runlog.client import Document, bulk, by_ids
-from common.runlog.documents import ORDER, last_document, last_id, last_order
+from common.runlog.documents import ORDER, last_document, last_id
 
 KEPT: Final = 32
 """Texts in a strip: 20 to be shown, and some for fires that have several: attempts, and verdicts that came late."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from common.access.rights import Rights
 from common.errors import InvalidInputError, Problem
-from common.protocol.run import Verdict
-from common.runlog.documents import PAGE_KEY, plan_key
+from common.protocol.run import Verdict, plan_key
+from common.runlog.documents import PAGE_KEY
 
 WALK = 1000
 """How many records a page looks at where no index decides all of its conditions."""

@@ -15,8 +15,9 @@ from typing import Any, Final
 from pymongo import DeleteOne
 from pymongo.asynchronous.collection import AsyncCollection
 
+from common.protocol.run import plan_key
 from common.runlog.client import Document
-from common.runlog.documents import ORDER, PAGE_KEY, last_id, plan_key
+from common.runlog.documents import ORDER, PAGE_KEY, last_id
 
 _STATE: Final = "retention/current"
 _RANGE_END: Final = "rangeEndTime"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
 from common.jobs.job import TRIGGERS, JobSpec
-from common.jobs.kinds import Member, Members, members_of
+from common.jobs.kinds import Member, Members, Several, members_of
 
 BEGIN: Final = "<!-- The table is made by `python -m common.words.job_table docs/jobs.md`. -->\n"
 END: Final = "<!-- The end of the table. -->\n"
@@ -24,11 +25,18 @@ def fields_table() -> str:
     defaults = JobSpec.defaults()
     rows = []
     for field in members_of(JobSpec).values():
-        rows.append(_row(field.name, field, _default(field, defaults[field.name])))
+        default = "one is needed" if field.name in TRIGGERS else _default(field, defaults[field.name])
+        rows.append(_row(field.name, field, default))
         if isinstance(field.kind, Members):
             for member in field.kind.members.values():
                 value = _code(defaults[field.name][member.name])
                 rows.append(_row(f"{field.name}.{member.name}", member, value))
+        elif isinstance(field.kind, Several) and isinstance(field.kind.of, Members):
+            plain = {one.name: one.default for one in fields(field.kind.of.of)}
+            rows += [
+                _row(f"{field.name}[].{member.name}", member, _default(member, plain[member.attribute] or None))
+                for member in field.kind.of.members.values()
+            ]
     return _HEAD + "".join(rows)
 
 
@@ -49,9 +57,7 @@ def _row(path: str, field: Member, default: str) -> str:
 def _default(field: Member, value: Any) -> str:
     if field.is_needed:
         return "needed"
-    if field.name in TRIGGERS:
-        return "one is needed"
-    if value is None:
+    if value is None or value == "":
         return field.shown.get("unset", "none")
     return "as below" if isinstance(value, dict) and value else _code(value)
 

@@ -47,6 +47,8 @@ BAD: Final[Mapping[str, Any]] = {
     "lostAfterSeconds": "often", "env": {"1A": "x"}, "secrets": {"A": "/etc/shadow"}, "secretFiles": {"A": "../x"},
     "workdir": "tmp", "user": "no such user!", "shell": "sh",
     "outputLimitBytes": -1, "labels": {"": "x"}, "workers": {"zone": []}, "broadcast": 1, "slots": 0, "priority": 1000,
+    "description": 1, "links": [{"title": "x", "url": "javascript:alert(1)"}], "notify": [{"to": "a@b.c"}],
+    "warnAfterSeconds": -1, "lateAfterSeconds": "1m", "silentAfterSeconds": -1, "suspiciousBelowSeconds": -1,
 }  # fmt: skip
 
 

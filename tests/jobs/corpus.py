@@ -35,7 +35,11 @@ _VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "workdir": ("/", "/srv/a b"), "user": ("www-data", "svc$"), "shell": ("/bin/bash",),
     "outputLimitBytes": (0, 8 * 1024 * 1024), "labels": ({"team/a": "x"}, {"0": "\n"}),
     "workers": ({"zone": "eu"}, {"gpu": ["a", ""]}), "broadcast": (True, False), "slots": (1, 1024),
-    "priority": (-100, 100),
+    "priority": (-100, 100), "description": ("", "caf\N{LATIN SMALL LETTER E WITH ACUTE}\n" * 80),
+    "links": ([], [{"title": "", "url": "http://a"}, {"title": "Runbook", "url": "https://wiki.example.com/a?b#c"}]),
+    "notify": ([], [{"to": "ops"}, {"to": "x.y", "on": ["failed", "output"], "after": 100}, {"to": "a", "on": None}]),
+    "warnAfterSeconds": (0, 0.5), "lateAfterSeconds": (0, 60), "silentAfterSeconds": (0, 366 * 86_400),
+    "suspiciousBelowSeconds": (0, 5.0),
 }  # fmt: skip
 _ODD: Final[tuple[Any, ...]] = (
     None, True, False, 0, -1, 1, 5, 5.0, 1.5, 101, 1025, 86_401, 366 * 86_400 + 1, 10**30, 1e300, "", " ", "\x1f",

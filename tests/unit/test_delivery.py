@@ -15,9 +15,8 @@ import pytest
 from common.clock import Clock, SystemClock
 from common.errors import UnavailableError
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord
+from common.protocol.run import RunRecord, last_order
 from common.runlog import Advance, Rejection, WriteResult
-from common.runlog.documents import last_order
 from common.runlog.last import advances_of, joined
 from tests.support.background import running
 from tests.support.records import record

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from common.instants import parse_duration
 from common.jobs.job import JobSpec, Misfire, OnWorkerLost, Overlap
+from common.jobs.notify import Link, Notify
 from common.jobs.retry import Retry
 from common.protocol.compares import value_is
 from common.protocol.edits import Edit, Stored, plan_delete, plan_save
@@ -75,7 +76,9 @@ GOES_ON: dict[str, Any] = {
     "timeout_s": 1, "kill_grace_s": 1, "on_worker_lost": OnWorkerLost.RERUN, "lost_after_s": "never", "env": {"A": "b"},
     "secrets": {"PW": "pg/prod"}, "secret_files": {"F": "pg/file"},
     "workdir": "/srv", "user": "www-data", "shell": "/bin/bash", "output_limit_bytes": 1, "labels": {"team": "billing"},
-    "workers": {"zone": ("eu",)}, "slots": 2, "priority": 1,
+    "workers": {"zone": ("eu",)}, "slots": 2, "priority": 1, "description": "x",
+    "links": (Link(title="x", url="https://a.b/c"),), "notify": (Notify(to="ops"),), "warn_after_s": 1,
+    "late_after_s": 1, "silent_after_s": 1, "suspicious_below_s": 1,
 }  # fmt: skip
 """Fields that do not say when the job fires."""
 BEGINS_NOW: dict[str, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord, Verdict, last_order, plan_key
 from common.runlog import OwedResults
-from common.runlog.documents import last_document, last_order, page_key, plan_key
+from common.runlog.documents import last_document, page_key
 from common.runlog.last import advances_of
 from tests.support.records import record
 
