@@ -1,7 +1,8 @@
 """Who may do what, as values: subjects, roles, bindings, and what a caller may do by them.
 
     subjects.py     who can be given rights: users, groups, service accounts, system users and groups
-    selectors.py    which labels a right reaches
+    selectors.py fields.py
+                    which labels a right reaches; as users write them
     rights.py       roles and bindings; what a caller's bindings allow, and why they do not
     words.py        what a binding allows, in words
     accounts.py     users and service accounts, as they are stored

@@ -455,7 +455,8 @@ def read_members(
     try:
         made = read(said)
     except ValidationError as error:
-        problems = problems_of(error)
+        absent = {name for name, value in said.items() if value is None}
+        problems = [replace(one, message="is missing") if one.field in absent else one for one in problems_of(error)]
     return made, problems + list(unknown(document, members, of=of))
 
 

@@ -1,7 +1,10 @@
 """What is told to people: what happened, where it goes, and what a message is made of. Pure: no clock, no I/O.
 
     events.py       what happened to a run, a job or the system
+    forms.py        how channels, rules and silences are read and written
     channels.py     a place that messages go to
+    rules.py        which events of which jobs go to which channels
+    silences.py     a time in which some notices are kept back
     notice.py       what is to be told on one channel, as it lies in the log store
     joining.py      which notices go into one message, and when
 

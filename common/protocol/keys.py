@@ -122,8 +122,9 @@ def read_mark(mark: HasValue | None) -> int | None:
 class Keys:
     """Spells every key under one prefix, and takes them apart again."""
 
-    __slots__ = ("beats", "clocks", "dedupe", "drains", "give_ups", "jobs", "kills", "locks", "marks", "prefix",
-                 "requests", "roster", "runs", "seen_prefix", "steward", "versions", "workers")  # fmt: skip
+    __slots__ = ("beats", "channels", "clocks", "dedupe", "drains", "give_ups", "jobs", "kills", "locks", "marks",
+                 "prefix", "requests", "roster", "rules", "runs", "seen_prefix", "silences", "steward", "versions",
+                 "workers")  # fmt: skip
 
     def __init__(self, prefix: str = "/etcron") -> None:
         self.prefix = prefix.rstrip("/") + "/"
@@ -140,6 +141,9 @@ class Keys:
         self.roster = self.prefix + "roster/"
         self.dedupe = self.prefix + "dedupe/"
         self.versions = self.prefix + "versions/"
+        self.channels = self.prefix + "channels/"
+        self.rules = self.prefix + "rules/"
+        self.silences = self.prefix + "silences/"
         self.clocks = self.prefix + "clocks"
         self.steward = self.prefix + "leader/steward"
         self.seen_prefix = self.prefix + "seen/"
@@ -209,6 +213,15 @@ class Keys:
     def version(self, job: str, revision: int) -> str:
         """A former spec of the job, until the log store has it."""
         return f"{self.versions}{job}/{revision}"
+
+    def channel(self, name: str) -> str:
+        return self.channels + name
+
+    def rule(self, name: str) -> str:
+        return self.rules + name
+
+    def silence(self, silence_id: str) -> str:
+        return self.silences + silence_id
 
     def seen(self, prefix: Watched) -> str:
         return self.seen_prefix + prefix

@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 from pydantic import Field
 
+from common.access.fields import SelectorField
 from common.access.rights import Binding, Grant, Role
 from common.access.selectors import EVERYTHING, Selector
 from common.access.subjects import Subject
@@ -18,7 +19,7 @@ from common.errors import Problem
 from common.jobs.kinds import Choice, says
 from manager.access.audited import say
 from manager.access.needs import needs
-from manager.api.access_fields import RunAs, SelectorField, SubjectField
+from manager.api.access_fields import RunAs, SubjectField
 from manager.http.bodies import Body
 from manager.http.queries import Query, single
 from manager.parts import PARTS, answer, caller
