@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from bson import ObjectId
+from bson import Int64, ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +32,7 @@ def test_every_value_is_read_back_as_it_was(value: object) -> None:
         ("é", '"\\u00e9"'),
         (2**80, str(2**80)),
         (float("nan"), "null"),
+        ({"startTime": Int64(1_700_000_000_000)}, '{"startTime":1700000000000}'),
         ({"_id": ObjectId("0" * 24)}, '{"_id":"000000000000000000000000"}'),
     ],
 )
