@@ -1,7 +1,7 @@
 """What managers and workers need of etcd, so that each has a role with nothing more. Pure: no clock, no I/O.
 
-A worker reads the jobs and the drains, and writes neither; it has no access to former specs, which managers restore,
-nor to what says who may do what (``<prefix>-auth/``).
+A worker reads the jobs, the drains and the rules of notices, and writes none of them; it has no access to former specs,
+which managers restore, to channels and silences, nor to what says who may do what (``<prefix>-auth/``).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def of_worker(key_prefix: str) -> tuple[Permission, ...]:
         keys.roster, keys.dedupe, keys.clocks, keys.steward, keys.seen_prefix,
     )  # fmt: skip
     return (
-        *(Permission(prefix=prefix, may=May.READ) for prefix in (keys.jobs, keys.drains)),
+        *(Permission(prefix=prefix, may=May.READ) for prefix in (keys.jobs, keys.drains, keys.rules)),
         *(Permission(prefix=prefix, may=May.READ_AND_WRITE) for prefix in written),
     )
 

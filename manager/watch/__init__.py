@@ -4,5 +4,6 @@ watching.py                     the mirrors
 catalog.py open_runs.py eligibility.py
                                 jobs, and who waits for a change; runs that are going; workers: who would take a fire
 blocked.py                      jobs whose marks lie ahead
+notices.py                      channels, rules and silences
 events.py                       live events for browsers
 """

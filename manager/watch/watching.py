@@ -19,6 +19,7 @@ from common.protocol.member import Member, is_worker_name
 from common.protocol.txn import GetKey, KeyValue, Txn
 from manager.watch.blocked import BlockedJobs
 from manager.watch.catalog import Catalog, KnownJob
+from manager.watch.notices import NoticeRecords
 from manager.watch.open_runs import OpenRuns
 
 _log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Watching:
             keys, on_changed=listener.runs_changed, on_settled=listener.run_settled, labels_at=self.labels_at
         )
         self.blocked = BlockedJobs(etcd, keys, self.catalog, clock=clock)
+        self.notices = NoticeRecords(etcd, keys, clock=clock)
         self.workers: dict[str, KeyValue] = {}
         """The session keys as they were last seen."""
         self._silence: tuple[float, int] | None = None
@@ -69,6 +71,7 @@ class Watching:
             for mirror in (self._jobs, self._runs, self._sessions):
                 tasks.create_task(mirror.run(), name=f"mirror {mirror.prefix}")
             tasks.create_task(self._read_sentinels(), name="sentinels")
+            tasks.create_task(self.notices.run(), name="channels, rules and silences")
 
     def labels_at(self, name: str, revision: int) -> Mapping[str, str]:
         """The labels of a job at this revision; none where it is at another one by now."""
