@@ -8,6 +8,7 @@
     views/                          what is shown: jobs, fires, runs, and why a fire did not run
     use_cases/                      what users change, each as one etcd transaction
     access/                         who calls, and what each call needs
+    notices/                        what is told to people, and how it is sent
     cluster/                        how etcd, the log store, the clocks and this manager are
     http/                           what every call passes: the port, guards, input, the same call again, errors
     watch/                          what a watch on etcd shows: jobs, runs that are going, workers; live events

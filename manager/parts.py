@@ -32,6 +32,7 @@ from manager.background.versions import Versions
 from manager.cluster.clocks import ClockGuard
 from manager.cluster.health import Health
 from manager.http.idempotency import IdempotentCalls
+from manager.notices.sender import Sender
 from manager.use_cases.access_records import AccessRecords
 from manager.use_cases.accounts import AccountService
 from manager.use_cases.bindings import BindingService
@@ -99,6 +100,7 @@ class Parts:
     housekeeping: Housekeeping
     versions: Versions
     presence: Presence
+    sender: Sender
     templates: jinja2.Environment
     static: Path
     clock: Clock

@@ -15,6 +15,7 @@ from common.configuration.keys import redact_uri
 from common.configuration.signatures import seal_of
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
+from common.notices.channels import ChannelKind
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Ways
 from common.protocol.keys import Keys, RunId
@@ -42,7 +43,15 @@ from manager.cluster.jobs_health import JobsReport, look_at_jobs
 from manager.console.pages import templates_in
 from manager.http.allowances import Allowance
 from manager.http.idempotency import IdempotentCalls
+from manager.http.outgoing import Reach
 from manager.http.peers import peer_uid
+from manager.notices.command import Command
+from manager.notices.email import Email
+from manager.notices.rendering import Renderer
+from manager.notices.sender import Sender
+from manager.notices.ways import ChannelSecrets, Tls
+from manager.notices.ways import Way as NoticeWay
+from manager.notices.webhook import Hooks, Slack, Webhook
 from manager.parts import Parts
 from manager.use_cases.access_records import AccessRecords
 from manager.use_cases.accounts import AccountService
@@ -131,6 +140,18 @@ def make_parts(
         refuse_wrong_clock=guard.refuse,
         seal=seal,
     )
+    run_now = RunNow(
+        etcd,
+        keys,
+        clock=clock,
+        patience_s=patience_s,
+        remembered=remembered,
+        workers_for=lambda spec: Eligibility(spec, watching.members).takers("").workers,
+        refuse_wrong_clock=guard.refuse,
+        seal=seal,
+    )
+    presence = Presence(etcd, keys, name=name, watch=guard.watch, clock=clock, ttl_s=config.lease_ttl_s)
+    templates = templates_in(webroot)
     access_keys = AccessKeys(config.key_prefix)
     directory = Directory(etcd, access_keys, clock=clock)
     idle = Idle(etcd, clock=clock)
@@ -179,16 +200,7 @@ def make_parts(
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse, seal=seal),
         give_ups=GiveUpService(etcd, keys, ending, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
         ending=ending,
-        run_now=RunNow(
-            etcd,
-            keys,
-            clock=clock,
-            patience_s=patience_s,
-            remembered=remembered,
-            workers_for=lambda spec: Eligibility(spec, watching.members).takers("").workers,
-            refuse_wrong_clock=guard.refuse,
-            seal=seal,
-        ),
+        run_now=run_now,
         calls=IdempotentCalls(
             etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s, remembered=remembered
         ),
@@ -206,8 +218,18 @@ def make_parts(
         health=health,
         housekeeping=housekeeping,
         versions=versions,
-        presence=Presence(etcd, keys, name=name, watch=guard.watch, clock=clock, ttl_s=config.lease_ttl_s),
-        templates=templates_in(webroot),
+        presence=presence,
+        sender=Sender(
+            etcd,
+            keys,
+            runlog,
+            presence,
+            name=name,
+            renderer=Renderer(templates, etcd, keys, runlog, clock=clock, public_url=config.public_url),
+            ways=_ways_of_notices(config, run_now, clock),
+            clock=clock,
+        ),
+        templates=templates,
         static=(webroot / "static").resolve(),
         clock=clock,
         config=config,
@@ -228,6 +250,15 @@ def _ways(config: ManagerConfig, directory: Directory, cookies: Cookies, idle: I
         SocketWay(proxy_uid=config.proxy_uid),
         *((OwnerWay(proxies=config.proxies),) if config.trust_owner else ()),
     )
+
+
+def _ways_of_notices(config: ManagerConfig, run_now: RunNow, clock: Clock) -> Mapping[ChannelKind, NoticeWay]:
+    of_channels, tls = ChannelSecrets(config.secrets_directory), Tls()
+    hooks = Hooks(of_channels, tls, Reach.of(config.notice_networks))
+    return {
+        ChannelKind.EMAIL: Email(of_channels, tls), ChannelKind.WEBHOOK: Webhook(hooks, clock),
+        ChannelKind.SLACK: Slack(hooks), ChannelKind.COMMAND: Command(run_now),
+    }  # fmt: skip
 
 
 def _oidc(config: ManagerConfig, clock: Clock) -> OidcLogin | None:

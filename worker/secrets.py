@@ -44,22 +44,22 @@ from typing import Any, Final
 from common.access.selectors import ALL, Selector
 from common.errors import UnavailableError
 from common.jobs.job import JobSpec
+from common.process.secret_files import (
+    MOST_BYTES,
+    OTHERS_WRITE,
+    SecretError,
+    bytes_of,
+    credentials_directory,
+    secret_in,
+)
 from common.process.threads import beside
 
 _log = logging.getLogger(__name__)
 
-MOST_BYTES: Final = 65_536
-"""Of one secret."""
 _WITHIN_S: Final = 10.0
 _AT_A_TIME: Final = 4
 _SETTINGS: Final = frozenset({"directory", "credentials", "program", "allow"})
 _RULE: Final = frozenset({"secrets", "labels", "users"})
-_OTHERS_READ: Final = stat.S_IROTH
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-
-
-class SecretError(Exception):
-    """A run cannot have a secret. The text says why, and never holds a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +107,12 @@ class _Settings:
     def read(cls, path: Path) -> _Settings:
         """SecretError: it cannot be read, somebody else could have written it, or it does not say what it should."""
         try:
-            document = json.loads(_bytes_of(path, forbidden=_OTHERS_WRITE))
+            document = json.loads(bytes_of(path, forbidden=OTHERS_WRITE))
             if unknown := sorted(set(document) - _SETTINGS):
                 raise ValueError(f"unknown members: {unknown[:5]}")
             return cls(
                 directory=Path(document["directory"]) if "directory" in document else None,
-                credentials=_credentials() if document.get("credentials") is True else None,
+                credentials=credentials_directory() if document.get("credentials") is True else None,
                 program=_texts(document.get("program", [])),
                 allow=tuple(_rule(one) for one in document.get("allow", [])),
             )
@@ -127,7 +127,7 @@ class _Settings:
             if directory is None or (directory is self.credentials and "/" in secret):
                 continue
             try:
-                return _bytes_of(directory / secret, forbidden=_OTHERS_WRITE | _OTHERS_READ)
+                return secret_in(directory / secret)
             except (FileNotFoundError, NotADirectoryError):
                 continue
         if self.program:
@@ -280,33 +280,6 @@ def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise ValueError("a list of texts is needed")
     return tuple(value)
-
-
-def _credentials() -> Path | None:
-    given = os.environ.get("CREDENTIALS_DIRECTORY")
-    return Path(given) if given else None
-
-
-def _bytes_of(path: Path, *, forbidden: int) -> bytes:
-    """FileNotFoundError; SecretError: it cannot be read, or it is in other users' reach."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError):
-        raise
-    except OSError as error:
-        raise SecretError(f"{path} cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise SecretError(f"{path} is no file")
-        if about.st_uid not in (0, os.geteuid()):
-            raise SecretError(f"{path} belongs to another user than root and the worker's: chown it")
-        if about.st_mode & forbidden:
-            raise SecretError(f"{path} is open to other users: chmod go-w,o-r")
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise SecretError(f"{path} has more than {MOST_BYTES:,} bytes")
-    return content
 
 
 def _printed(program: tuple[str, ...], secret: str, until: float) -> bytes:

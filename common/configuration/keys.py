@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -232,6 +232,22 @@ class Addresses:
         except ValueError:
             pass
         raise UnfitError('a list of addresses, e.g. ["10.0.0.7"]')
+
+    def read(self, text: str) -> tuple[str, ...]:
+        return self.accept([part.strip() for part in text.split(",") if part.strip()])
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """IP networks, perhaps none. As text: separated by commas."""
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        try:
+            if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+                return tuple(str(ip_network(one)) for one in value)
+        except ValueError:
+            pass
+        raise UnfitError('a list of networks, e.g. ["10.20.0.0/16", "fd00:1::/32"], without bits behind the prefix')
 
     def read(self, text: str) -> tuple[str, ...]:
         return self.accept([part.strip() for part in text.split(",") if part.strip()])

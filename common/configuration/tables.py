@@ -16,6 +16,7 @@ from common.configuration.keys import (
     Endpoints,
     Key,
     Names,
+    Networks,
     NumberOrAuto,
     OneOf,
     Pairs,
@@ -350,6 +351,30 @@ class ManagerConfig(SharedConfig):
             name="proxies",
             kind=Addresses(),
             help="addresses of proxies: X-Forwarded-For is believed, and any number of connections taken, of these",
+        ),
+        (),
+    )
+    public_url: str | None = setting(
+        Key(
+            name="publicUrl",
+            kind=Text(
+                "https://HOST[/path], as browsers call it", r"https?://[A-Za-z0-9.:\[\]-]{1,255}(/[!-~]{0,200})?"
+            ),
+            help="where people find the console: what links in messages begin with",
+        )
+    )
+    secrets_directory: Path | None = setting(
+        Key(
+            name="secretsDirectory",
+            kind=Directory(),
+            help="a file for each secret that a channel names (beside those that systemd hands over)",
+        )
+    )
+    notice_networks: tuple[str, ...] = setting(
+        Key(
+            name="noticeNetworks",
+            kind=Networks(),
+            help="networks of inner addresses that webhooks may reach; all others have to be public",
         ),
         (),
     )

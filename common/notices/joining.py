@@ -35,6 +35,9 @@ class Content(Struct, frozen=True, kw_only=True, rename="camel"):
     html: str
     facts: str
     """JSON, for programs."""
+    created_ms: int = 0
+    thread: str = ""
+    """The same for all that is told of one alert; empty: of none, or of several."""
 
 
 class Message(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -97,6 +100,17 @@ def wait_ms(message: Message, now_ms: int) -> int:
 def quiet_ms(last_sent_ms: int, now_ms: int) -> int:
     """For how long the channel says nothing more. What was sent in the future was sent by a clock that is ahead."""
     return EVERY_MS - (now_ms - last_sent_ms) if 0 <= now_ms - last_sent_ms < EVERY_MS else 0
+
+
+def rest_ms(state: ChannelState, now_ms: int, *, more_wait: bool) -> int:
+    """For how long there is nothing to do for the channel. ``more_wait``: notices that are in no message."""
+    if state.done:
+        return 0
+    if (quiet := quiet_ms(state.last_sent_ms, now_ms)) > 0:
+        return quiet
+    if not state.messages or (more_wait and may_begin(state.messages)):
+        return 0
+    return min(wait_ms(one, now_ms) for one in state.messages)
 
 
 def may_begin(messages: Sequence[Message]) -> bool:

@@ -33,6 +33,7 @@ PLACES: Final[Mapping[str, str]] = {
     "after_ack": "the log store has acknowledged records, and their run keys are there",
     "steward_before_verdict": "the steward has found a run lost, and not said so",
     "after_commit": "a manager's edit has been carried out, and is not answered",
+    "after_notice_sent": "a server has taken a message, and that is not noted",
 }
 """Every place, and what is so there."""
 ACTIONS: Final[Mapping[str, signal.Signals]] = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}

@@ -167,6 +167,12 @@ class Notices:
             documents = await found.to_list()
         return [notice for one in documents if (notice := _read(one)) is not None]
 
+    async def state(self, channel: str) -> ChannelState | None:
+        """How far the channel is, whoever has it; None: nothing was ever sent to it."""
+        async with asking(self._client, _SECONDS):
+            document = await self._states.find_one({"_id": _CHANNEL + channel})
+        return None if document is None else _state(document)
+
     async def claim(self, channel: str, owner: str, *, instead_of: str = "") -> ChannelState:
         """How far the channel is; it is the caller's from now on, where its ``owner`` says so.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,6 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from joserfc import jwk
 
 from common.clock import Clock
@@ -30,6 +28,7 @@ from common.errors import EtcronError
 from common.process.threads import beside
 from manager.access.oidc.failures import OidcError, Why
 from manager.access.oidc.id_token import keys_of
+from manager.http.outgoing import TooLongError, ask
 
 T = TypeVar("T")
 
@@ -183,18 +182,13 @@ class Provider:
     async def _answer(self, method: str, url: str, **options: Any) -> tuple[int, Mapping[str, Any]]:
         if self._tls is None:
             self._tls = await beside(self._context, what="the file of oidcCa")
-        connector = aiohttp.TCPConnector(resolver=_Resolver(), ssl=self._tls, force_close=True)
-        session = aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False,
-            headers={"User-Agent": "etcron", "Accept-Encoding": "identity"}, max_line_size=8190, max_field_size=8190,
-        )  # fmt: skip
-        async with session, session.request(method, url, allow_redirects=False, **options) as answer:
-            content = bytearray()
-            async for piece in answer.content.iter_chunked(65_536):
-                content += piece
-                if len(content) > MOST_BYTES:
-                    raise OidcError(Why.AWAY, f"the answer at {url} is longer than {MOST_BYTES:,} bytes")
-            return answer.status, _object(bytes(content))
+        try:
+            status, content = await ask(
+                method, url, tls=self._tls, most_bytes=MOST_BYTES, what="the login provider", **options
+            )
+        except TooLongError as error:
+            raise OidcError(Why.AWAY, str(error)) from error
+        return status, _object(content)
 
     def _context(self) -> ssl.SSLContext:
         """Blocks."""
@@ -219,24 +213,3 @@ def _object(content: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {}
-
-
-class _Resolver(AbstractResolver):
-    """Names beside the loop, in threads that a name service which hangs does not use up for all else."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        found = await beside(
-            lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family),
-            what="the address of the login provider",
-        )
-        return [
-            ResolveResult(
-                hostname=host, host=str(address[0]), port=port, family=kind, proto=protocol, flags=socket.AI_NUMERICHOST
-            )
-            for kind, _, protocol, _, address in found
-        ]
-
-    async def close(self) -> None:
-        """Nothing is kept."""

@@ -1,0 +1,11 @@
+"""What is told to people, on its way out.
+
+    sender.py                       takes a channel, joins what waits, sends, notes what came of it
+    rendering.py plain.py           what a message says; text of jobs without what a terminal or a page would obey
+    ways.py                         what the four ways have in common; the secrets of channels
+    email.py webhook.py command.py  SMTP; signed JSON, Slack and Mattermost; a run of a job
+
+Any number of processes send. One has a channel at a time, and is replaced where its beat in etcd is gone. What came
+of a message is noted in one write: a sender that dies between the server's answer and that write leaves a message that
+is sent once more, with the same id. Nothing else is told twice, and nothing is dropped before its notice says why.
+"""

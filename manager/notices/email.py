@@ -1,0 +1,127 @@
+"""E-mail, by SMTP: TLS that is verified, a login, and each recipient's answer counts for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import email.policy
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import format_datetime
+from typing import Final
+
+import aiosmtplib
+
+from common.errors import UnavailableError
+from common.instants import from_ms
+from common.notices.channels import Channel, MailTls
+from common.notices.joining import Message
+from common.process.threads import beside
+from manager.notices.plain import line
+from manager.notices.ways import ChannelSecrets, PutOffError, RefusedError, Result, Tls
+
+_STEP_S: Final = 30.0
+"""One answer of the server."""
+_PORTS: Final = {MailTls.STARTTLS: 587, MailTls.TLS: 465, MailTls.NONE: 25}
+_NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Email:
+    """A channel with a mail server and recipients."""
+
+    secrets: ChannelSecrets
+    tls: Tls
+
+    async def send(self, name: str, channel: Channel, message: Message) -> Result:
+        """As `Way`. A recipient who has it, or never will, is not asked again."""
+        done = {*message.accepted, *(recipient for recipient, _ in message.refused)}
+        recipients = [one for one in channel.to if one not in done]
+        if not recipients:
+            return Result()
+        password = await self.secrets.text(channel.password_secret) if channel.password_secret else None
+        host, port = channel.host or "localhost", channel.port or _PORTS[channel.tls]
+        try:
+            mail = as_mail(name, channel, message)
+        except ValueError as error:  # an address that is none
+            raise RefusedError(f"the mail cannot be written: {line(str(error))}") from None
+        try:
+            async with aiosmtplib.SMTP(
+                hostname=host, sock=await _connected(host, port), use_tls=channel.tls is MailTls.TLS,
+                start_tls=channel.tls is MailTls.STARTTLS, tls_context=await self.tls.context(), timeout=_STEP_S,
+                username=channel.user if password else None, password=password, local_hostname=_own_name(),
+            ) as server:  # fmt: skip
+                return await _given(server, channel, recipients, mail)
+        except (aiosmtplib.SMTPSenderRefused, aiosmtplib.SMTPDataError) as error:
+            said = line(f"{host}: {error.code} {error.message}", 500)
+            raise (RefusedError if 500 <= error.code < 600 else PutOffError)(said) from None
+        except aiosmtplib.SMTPResponseException as error:  # before the mail was its business: a login, say
+            raise PutOffError(line(f"{host}: {error.code} {error.message}", 500)) from None
+        except (aiosmtplib.SMTPException, OSError, TimeoutError, UnavailableError) as error:
+            raise PutOffError(f"{host}: {line(str(error) or type(error).__name__)}") from None
+
+
+async def _given(server: aiosmtplib.SMTP, channel: Channel, recipients: Sequence[str], mail: EmailMessage) -> Result:
+    """The server's word for each recipient, then the mail to those whom it takes."""
+    await server.mail(channel.sender or "")
+    taken, refused, later = list[str](), dict[str, str](), list[str]()
+    for recipient in recipients:
+        try:
+            await server.rcpt(recipient)
+            taken.append(recipient)
+        except aiosmtplib.SMTPRecipientRefused as error:
+            said = line(f"{error.code} {error.message}")
+            if 500 <= error.code < 600:
+                refused[recipient] = said
+            else:
+                later.append(f"{recipient}: {said}")
+    if taken:
+        await server.data(mail.as_bytes())
+    return Result(accepted=tuple(taken), refused=refused, put_off="; ".join(later)[:500])
+
+
+def as_mail(name: str, channel: Channel, message: Message) -> EmailMessage:
+    """The same message for each time that it is sent. No text of a job's can become a header of it."""
+    content, channel_id = message.content, _NOT_IN_AN_ID.sub("-", name).strip(".-") or "channel"
+    mail = EmailMessage(policy=email.policy.SMTP)
+    mail["From"] = channel.sender or ""
+    mail["To"] = ", ".join(channel.to)
+    mail["Subject"] = line(content.subject)
+    mail["Date"] = format_datetime(from_ms(content.created_ms))
+    mail["Message-ID"] = f"<{message.id}@etcron>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail["X-Auto-Response-Suppress"] = "All"
+    mail["List-Id"] = f"<{channel_id}.notices.etcron>"
+    if content.thread:
+        mail["References"] = f"<{content.thread}@etcron>"
+    mail.set_content(content.text)
+    mail.add_alternative(content.html, subtype="html")
+    mail.set_boundary(f"=_{message.id}")
+    return mail
+
+
+async def _connected(host: str, port: int) -> socket.socket:
+    """To the first of its addresses that takes it; names are looked up beside the loop. OSError, UnavailableError."""
+    found = await beside(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), what=f"the address of {host}")
+    loop, failed = asyncio.get_running_loop(), OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in found[:4]:
+        opened = socket.socket(family, kind, protocol)
+        opened.setblocking(False)
+        try:
+            async with asyncio.timeout(_STEP_S / 3):
+                await loop.sock_connect(opened, address)
+            return opened
+        except (OSError, TimeoutError) as error:
+            opened.close()
+            failed = error if isinstance(error, OSError) else OSError("no answer")
+        except BaseException:
+            opened.close()
+            raise
+    raise failed
+
+
+def _own_name() -> str:
+    """What it calls itself: never looked up, which could hang."""
+    return _NOT_IN_AN_ID.sub("-", socket.gethostname()).strip(".-") or "localhost"

@@ -1,0 +1,299 @@
+"""What a message says: facts in an order that a person who was woken can take in, as text, as HTML, and as JSON.
+
+What happened, in a sentence; where and when; why; the end of the output; since when, and when the job last succeeded;
+when it runs next; links. ``webroot/templates/notices`` draws it, and may be replaced: where a template fails, the
+message is told without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import jinja2
+
+from common.clock import Clock
+from common.errors import EtcronError, InvalidInputError
+from common.etcd import EtcdClient
+from common.instants import Duration, iso
+from common.jobs.job import JobSpec
+from common.json_text import dumps
+from common.notices.events import Event, EventKind
+from common.notices.joining import Content, groups_of, joined, message_id
+from common.notices.notice import Notice, NoticeKind, Told, notice_id
+from common.protocol.keys import Keys
+from common.protocol.saved_job import SavedJob
+from common.runlog import RunLog
+from common.schedules.zones import load_zone
+from common.words.job_words import local_words, span_words
+from manager.notices.plain import last_lines, line
+from manager.views.advice import next_fire
+
+_log = logging.getLogger(__name__)
+
+_LATE_MS: Final = 600_000
+"""What happened longer ago is marked as such."""
+_SHOWN_LATE_MS: Final = 60_000
+_SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
+    EventKind.FAILED: ("{} failed", "failed"),
+    EventKind.TIMEOUT: ("{} ran into its time limit", "ran into the time limit"),
+    EventKind.LOST: ("{} was lost", "lost"),
+    EventKind.KILLED: ("{} was killed", "killed"),
+    EventKind.MISSED: ("{} did not run", "did not run"),
+    EventKind.SKIPPED: ("{} was skipped", "skipped"),
+    EventKind.SUCCEEDED: ("{} succeeded", "succeeded"),
+    EventKind.OUTPUT: ("{} printed something", "printed something"),
+    EventKind.LATE: ("{} began late", "began late"),
+    EventKind.RECOVERED: ("{} is fine again", "fine again"),
+    EventKind.SLOW: ("{} is still running", "still running"),
+    EventKind.SILENT: ("{} has not succeeded for too long", "without success for too long"),
+    EventKind.FAST: ("{} ended suspiciously fast", "ended suspiciously fast"),
+    EventKind.WORKER_DOWN: ("worker {} is down", "worker down"),
+    EventKind.WORKER_REFUSING: ("worker {} takes no jobs", "worker takes no jobs"),
+    EventKind.LOG_STORE_AWAY: ("the log store is away", "log store away"),
+    EventKind.ETCD_FULL: ("etcd is nearly full", "etcd nearly full"),
+    EventKind.CLOCK_OFF: ("the clock of {} is off", "clock off"),
+    EventKind.NO_LEADER: ("no worker is the steward", "no steward"),
+    EventKind.SPOOL_FILLING: ("the spool of worker {} is filling up", "spool filling up"),
+    EventKind.NOTICES_FAILING: ("messages to channel {} fail", "channel failing"),
+}
+"""Of one event, with the job or what else it is about; of several, behind their number."""
+_GOOD: Final = frozenset({EventKind.RECOVERED, EventKind.SUCCEEDED})
+_NEUTRAL: Final = frozenset({EventKind.OUTPUT, EventKind.SKIPPED, EventKind.SLOW, EventKind.FAST, EventKind.LATE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What is looked up for a message about one event."""
+
+    spec: JobSpec | None = None
+    output: str = ""
+    next_ms: int | None = None
+    now_ms: int
+
+    def when(self, ms: int, zone: str | None = None) -> str:
+        """As the clocks of the job's zone show it."""
+        name = zone or (self.spec.timezone if self.spec is not None else "UTC")
+        try:
+            load_zone(name)
+        except EtcronError:
+            name = "UTC"
+        return f"{local_words(ms, name)} ({name})"
+
+
+class Renderer:
+    """Puts messages together."""
+
+    def __init__(
+        self, templates: jinja2.Environment, etcd: EtcdClient, keys: Keys, runlog: RunLog, *, clock: Clock,
+        public_url: str | None,
+    ) -> None:  # fmt: skip
+        """``public_url``: where people find the console; without one there are no links."""
+        self._templates = templates.overlay(autoescape=jinja2.select_autoescape(["html"]))
+        self._etcd = etcd
+        self._keys = keys
+        self._runlog = runlog
+        self._clock = clock
+        self._public_url = public_url.rstrip("/") if public_url else None
+
+    async def content(self, notices: Sequence[Notice]) -> Content:
+        """What these notices of one channel, oldest first, say together. EtcdError, UnavailableError."""
+        notice = joined(notices)
+        told = notice.told[0] if notice.total == 1 and notice.told else None
+        about = About(now_ms=self._clock.wall_ms()) if told is None else await self._look_up(told.event)
+        facts = facts_of(notice, about, self._public_url)
+        subject = f"[etcron] {facts['headline']}"
+        facts = {"id": message_id(notices[0]), "subject": subject, **facts}
+        body = {"type": f"notice.{notice.kind}", "timestamp": facts["at"], "data": facts}
+        return Content(
+            subject=subject, text=self._drawn("message.txt", facts), html=self._drawn("message.html", facts),
+            facts=dumps(body), created_ms=about.now_ms, thread=_thread(told),
+        )  # fmt: skip
+
+    async def _look_up(self, event: Event) -> About:
+        now_ms, spec, output = self._clock.wall_ms(), None, ""
+        if event.job and (kv := await self._etcd.get(self._keys.job(event.job))) is not None:
+            try:
+                spec = SavedJob.from_json(kv.value, name=event.job).spec
+            except InvalidInputError:
+                spec = None
+        if event.run and (document := await self._runlog.run(event.run)) is not None:
+            output = last_lines(str(document.get("output", "")))
+        fire = None if spec is None else next_fire(spec, after_ms=now_ms)
+        return About(spec=spec, output=output, next_ms=None if fire is None else fire["ms"], now_ms=now_ms)
+
+    def _drawn(self, template: str, facts: Mapping[str, Any]) -> str:
+        """Where the template fails: what there is to be said, in a row."""
+        try:
+            return self._templates.get_template(f"notices/{template}").render(**facts)
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+            extra = {"action": "notice.template", "template": template}
+            _log.error(
+                "the template notices/%s fails, its message is told without it: %s", template, error, extra=extra
+            )
+            rows = [f"{row['label']}: {row['value']}" for row in facts["rows"]]
+            events = [event["sentence"] for event in facts["events"]]
+            links = [f"{link['title']}: {link['url']}" for link in facts["links"]]
+            text = "\n".join([facts["headline"], *rows, *events, facts["reason"], facts["output"], *links])
+            return text if template.endswith(".txt") else f"<pre>{jinja2.filters.do_forceescape(text)}</pre>"
+
+
+def facts_of(notice: Notice, about: About, public_url: str | None) -> dict[str, Any]:
+    """All that a template, a webhook or a command is given. Pure."""
+    told = notice.told[0] if notice.total == 1 and notice.told else None
+    spec = about.spec
+    facts: dict[str, Any] = {
+        "kind": str(notice.kind), "channel": notice.channel, "at": iso(about.now_ms), "atMs": about.now_ms,
+        "tone": _tone(notice), "total": notice.total, "job": told.event.job if told else "",
+        "description": line(spec.description, 500) if spec is not None and spec.description else "",
+        "rows": [], "reason": "", "output": about.output, "more": max(0, notice.total - len(notice.told)),
+        "events": [_event(one, about) for one in notice.told], "links": _links(told, about, public_url),
+        "groups": [{"kind": str(one.kind), "worker": one.worker, "count": one.count} for one in groups_of(notice)],
+    }  # fmt: skip
+    if told is not None:
+        facts["headline"] = _headline(told, notice.kind)
+        facts["reason"] = _reason(told.event, facts["headline"])
+        facts["rows"] = [{"label": label, "value": value} for label, value in _rows(told, notice.kind, about)]
+    elif notice.kind is NoticeKind.TEST:
+        facts["headline"] = f"a test of channel {line(notice.channel)}"
+        facts["reason"] = f"{line(notice.by) or 'Somebody'} asked for it. Messages of this channel arrive here."
+    else:
+        facts["headline"] = digest_words(notice)
+    facts["lines"] = [f"{row['label']}: {row['value']}" for row in facts["rows"]] + [
+        one for one in (facts["reason"], facts["description"]) if one
+    ]
+    if told is None:
+        facts["lines"] += [event["sentence"] for event in facts["events"]]
+    return facts
+
+
+def sentence(told: Told) -> str:
+    """What happened, with the reason in a few words."""
+    event = told.event
+    said = _SAID[event.kind][0].format(line(event.job or event.subject or "the system", 100))
+    detail = line(event.err or event.reason or "", 120)
+    if event.kind is EventKind.FAILED and not detail and event.exit_code is not None:
+        detail = f"exit status {event.exit_code}"
+    return f"{said}: {detail}" if detail else said
+
+
+def digest_words(notice: Notice) -> str:
+    """Several events in a sentence: the kinds that are most, and the worker where it is one alone."""
+    of_kind: Counter[EventKind] = Counter()
+    workers: dict[EventKind, set[str | None]] = {}
+    for group in groups_of(notice):
+        of_kind[group.kind] += group.count
+        workers.setdefault(group.kind, set()).add(group.worker)
+    said = []
+    for kind, count in of_kind.most_common(3):
+        (worker,) = workers[kind] if len(workers[kind]) == 1 else (None,)
+        said.append(f"{count:,} {_SAID[kind][1]}" + (f" on worker {line(worker, 60)}" if worker else ""))
+    if rest := sum(of_kind.values()) - sum(count for _, count in of_kind.most_common(3)):
+        said.append(f"{rest:,} others")
+    return f"{notice.total:,} events: {', '.join(said)}" if len(said) > 1 else said[0]
+
+
+def _headline(told: Told, kind: NoticeKind) -> str:
+    name = line(told.event.job or told.event.subject, 100)
+    if kind is NoticeKind.FLAPPING:
+        return f"{name} fails and recovers, again and again"
+    if kind is NoticeKind.REPEAT:
+        return f"still: {sentence(told)}"
+    if told.event.kind is EventKind.RECOVERED and told.since_ms is not None:
+        return f"{sentence(told)} after {_span(told.event.at_ms - told.since_ms)}"
+    return sentence(told)
+
+
+def _reason(event: Event, headline: str) -> str:
+    """What the record says beyond the headline."""
+    said = [line(one, 500) for one in (event.reason, event.err) if one]
+    return "; ".join(one for one in dict.fromkeys(said) if one and not headline.endswith(f": {one}"))
+
+
+def _rows(told: Told, kind: NoticeKind, about: About) -> Iterator[tuple[str, str]]:
+    yield from _of_the_run(told.event, about)
+    event, spec = told.event, about.spec
+    if about.now_ms - event.at_ms > _LATE_MS and kind is not NoticeKind.REPEAT:
+        ago, at = _span(about.now_ms - event.at_ms), about.when(event.at_ms, event.zone)
+        yield "Told late", f"it happened {ago} ago, at {at}"
+    if told.since_ms is not None:
+        word = "Was so since" if event.kind is EventKind.RECOVERED else "Since"
+        count = f", {told.in_a_row} in a row" if told.in_a_row > 1 else ""
+        yield word, about.when(told.since_ms, event.zone) + count
+    if told.last_ok_ms is not None:
+        yield "Last success", about.when(told.last_ok_ms, event.zone)
+    if about.next_ms is not None:
+        yield "Next run", about.when(about.next_ms, event.zone)
+    elif spec is not None:
+        yield "Next run", "none" if spec.enabled else "none: the job is paused"
+
+
+def _of_the_run(event: Event, about: About) -> Iterator[tuple[str, str]]:
+    if event.job:
+        yield "Job", line(event.job)
+    if event.plan_ms is not None:
+        yield "Planned", about.when(event.plan_ms, event.zone)
+    if event.start_ms is not None:
+        late_ms = event.start_ms - (event.plan_ms or event.start_ms)
+        late = f", {_span(late_ms)} late" if late_ms >= _SHOWN_LATE_MS else ""
+        yield "Started", about.when(event.start_ms, event.zone) + late
+        if event.end_ms is not None:
+            yield "Took", _span(event.end_ms - event.start_ms)
+    if event.worker:
+        yield "Worker", line(event.worker)
+    if event.attempt > 1:
+        yield "Attempt", str(event.attempt)
+
+
+def _event(told: Told, about: About) -> dict[str, Any]:
+    event = told.event
+    return {
+        "kind": str(event.kind), "job": event.job, "subject": event.subject, "runId": event.run,
+        "labels": dict(event.labels), "worker": event.worker, "attempt": event.attempt, "exitCode": event.exit_code,
+        "reason": event.reason, "error": event.err, "at": iso(event.at_ms),
+        "planTime": _iso(event.plan_ms), "startTime": _iso(event.start_ms), "endTime": _iso(event.end_ms),
+        "since": _iso(told.since_ms), "lastSuccess": _iso(told.last_ok_ms), "inARow": told.in_a_row,
+        "sentence": sentence(told), "when": about.when(event.plan_ms or event.at_ms, event.zone),
+    }  # fmt: skip
+
+
+def _links(told: Told | None, about: About, public_url: str | None) -> list[dict[str, str]]:
+    """Those that the job brings, the run, the job, and silence; none changes anything by being opened."""
+    given = about.spec.links if about.spec is not None else ()
+    links = [{"title": line(one.title, 80), "url": one.url} for one in given]
+    if public_url is None:
+        return links
+    if told is None or not told.event.job:
+        return [*links, {"title": "open alerts", "url": f"{public_url}/alerts"}]
+    job = f"{public_url}/jobs/{quote(told.event.job, safe='')}"
+    if told.event.run:
+        links.append({"title": "this run", "url": f"{public_url}/runs/{quote(told.event.run, safe='')}"})
+    return [*links, {"title": "the job", "url": job}, {"title": "silence this", "url": f"{job}#silence"}]
+
+
+def _tone(notice: Notice) -> str:
+    kinds = {group.kind for group in groups_of(notice)}
+    if kinds <= _GOOD and kinds:
+        return "good"
+    return "neutral" if kinds <= _GOOD | _NEUTRAL else "bad"
+
+
+def _thread(told: Told | None) -> str:
+    """Mails of one alert stand together."""
+    if told is None or told.since_ms is None:
+        return ""
+    return notice_id(f"{told.event.subject}/{told.since_ms}", told.event.job)
+
+
+def _span(ms: int) -> str:
+    """In the two units that say most."""
+    seconds = max(0, ms) // 1000
+    return " ".join(span_words(Duration("", seconds * 1000)).split(" ")[:4]) if seconds else "less than a second"
+
+
+def _iso(ms: int | None) -> str | None:
+    return None if ms is None else iso(ms)

@@ -1,0 +1,276 @@
+"""Sends what waits: takes a channel, puts a message together, sends it, and notes what came of it.
+
+A turn on a channel is: claim it; finish what its last sender left; send the one message that is due, or put the next
+one together first; let the channel go. All that counts is one document (`ChannelState`), written only while it is ours:
+
+    put together    the message stands in it, whole; a crash behind that sends the same one
+    noted           it is done; a crash before that sends it once more, with the same id
+    settled         its notices say so; a crash before that says it again
+
+A channel whose sender is gone (its beat in etcd) is taken over, whatever any clock says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from common.clock import Clock
+from common.errors import EtcdError, EtcronError, UnavailableError
+from common.etcd import EtcdClient
+from common.notices.channels import CHANNEL, ChannelKind
+from common.notices.joining import (
+    MOST_JOINED,
+    STUCK,
+    ChannelState,
+    Message,
+    Outcome,
+    may_begin,
+    message_id,
+    rest_ms,
+    wait_ms,
+)
+from common.notices.notice import NoticeState
+from common.process import failpoints
+from common.protocol.keys import Keys
+from common.runlog import RunLog
+from manager.background.presence import Presence
+from manager.notices.plain import line
+from manager.notices.rendering import Renderer
+from manager.notices.ways import WITHIN_S, PutOffError, RefusedError, Result, Way
+
+_log = logging.getLogger(__name__)
+
+_EVERY_S: Final = 1.0
+_AGAIN_S: Final = 1.0
+"""After the log store or etcd did not answer."""
+_TAKEN_S: Final = 3.0
+"""Between two looks at a channel that another has."""
+_AFTER_A_FAULT_S: Final = 60.0
+_AT_A_TIME: Final = 20
+_LAST_S: Final = 3.0
+"""For what is being sent when the process is asked to stop."""
+_FORGET_EVERY_S: Final = 3600.0
+
+
+class TakenOverError(EtcronError):
+    """The channel has another sender now: nothing was written."""
+
+
+class Sender:
+    """Sends for all channels, beside any number of others."""
+
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, runlog: RunLog, presence: Presence, *, name: str, renderer: Renderer,
+        ways: Mapping[ChannelKind, Way], clock: Clock,
+    ) -> None:  # fmt: skip
+        """``name``: of this process; ``presence`` shows to the others that it lives."""
+        self._etcd = etcd
+        self._keys = keys
+        self._notices = runlog.notices
+        self._presence = presence
+        self._name = name
+        self._renderer = renderer
+        self._ways = ways
+        self._clock = clock
+        self._woken = asyncio.Event()
+        self._turns: dict[str, asyncio.Task[float]] = {}
+        self._not_before: dict[str, float] = {}
+        self.sent: dict[tuple[str, str], int] = {}
+        """How many messages ended, by the kind of channel and what came of them."""
+
+    def wake(self) -> None:
+        """Something waits: it is looked for at once."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Send for ever."""
+        prepared, forget_at, away = False, 0.0, False
+        try:
+            while True:
+                self._woken.clear()
+                try:
+                    if not prepared:
+                        await self._notices.prepare()
+                        prepared = True
+                    await self._begin_turns()
+                    if self._clock.monotonic() >= forget_at and not await self._notices.forget(self._clock.wall_ms()):
+                        forget_at = self._clock.monotonic() + _FORGET_EVERY_S
+                    away = False
+                except UnavailableError as error:
+                    if not away:
+                        _log.warning("notices wait: %s", error, extra={"action": "notices.waiting"})
+                    away = True
+                await self._until_woken()
+        finally:
+            # What a server has answered meanwhile is noted: else it would be sent once more.
+            if self._turns:
+                await asyncio.wait(self._turns.values(), timeout=_LAST_S)
+            for turn in self._turns.values():
+                turn.cancel()
+
+    async def _until_woken(self) -> None:
+        """A second at most; raises what a turn has raised."""
+        waking = asyncio.ensure_future(self._woken.wait())
+        try:
+            await asyncio.wait({waking, *self._turns.values()}, timeout=_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()
+        for channel, turn in list(self._turns.items()):
+            if turn.done():
+                del self._turns[channel]
+                self._not_before[channel] = self._clock.monotonic() + turn.result()
+
+    async def _begin_turns(self) -> None:
+        if not self._presence.is_shown:
+            return  # others could not tell that we live
+        now = self._clock.monotonic()
+        channels = await self._notices.channels_to_serve()
+        self._not_before = {one: self._not_before[one] for one in channels if one in self._not_before}
+        due = sorted((self._not_before.get(one, 0.0), one) for one in channels if one not in self._turns)
+        for not_before, channel in due[: _AT_A_TIME - len(self._turns)]:
+            if not_before <= now:
+                self._turns[channel] = asyncio.create_task(self._turn(channel), name=f"notices of {channel}")
+
+    async def _turn(self, channel: str) -> float:
+        """Serve the channel once; for how many seconds there is nothing to do for it then."""
+        extra = {"action": "notices.interrupted", "channel": channel}
+        try:
+            seen = await self._notices.state(channel)
+            if seen is not None and (rest_s := await self._rest_s(seen)) > 0:
+                return rest_s
+            state = await self._claim(channel)
+            if state.owner != self._name:
+                return _TAKEN_S
+            await self._serve(await self._finish(state))
+            return 0.0
+        except (UnavailableError, EtcdError, TakenOverError) as error:
+            _log.debug("channel %s is served later: %s", channel, error, extra=extra)
+            return _AGAIN_S
+        except Exception:  # one channel must not take the process down, and the others with it
+            _log.exception("channel %s is served later: a reason that was not foreseen", channel, extra=extra)
+            return _AFTER_A_FAULT_S
+
+    async def _rest_s(self, state: ChannelState) -> float:
+        more_wait = bool(state.messages) and bool(await self._notices.waiting(state.channel, 1))
+        # What comes meanwhile is seen in time, whatever the pause of a message.
+        return min(rest_ms(state, self._clock.wall_ms(), more_wait=more_wait) / 1000, _TAKEN_S)
+
+    async def _claim(self, channel: str) -> ChannelState:
+        state = await self._notices.claim(channel, self._name)
+        if state.owner not in ("", self._name) and await self._etcd.get(self._keys.beat(state.owner)) is None:
+            extra = {"action": "channel.taken_over", "channel": channel, "from": state.owner}
+            _log.info("channel %s is taken over from %s, which is gone", channel, state.owner, extra=extra)
+            state = await self._notices.claim(channel, self._name, instead_of=state.owner)
+        return state
+
+    async def _finish(self, state: ChannelState) -> ChannelState:
+        """What the last sender had noted is said by the notices, too."""
+        for outcome in state.done:
+            await self._notices.settle(outcome)
+        for message in state.messages:
+            await self._notices.put_into(message.notices, message.id)
+        await self._notices.let_go(state)
+        return replace(state, done=())
+
+    async def _serve(self, state: ChannelState) -> None:
+        """Send the message that is due, if any, and let the channel go."""
+        if not await self._rest_s(state):
+            state = await self._with_next(state)
+            now_ms = self._clock.wall_ms()
+            due = sorted((one for one in state.messages if not wait_ms(one, now_ms)), key=lambda one: one.tries)
+            if due:
+                state = await self._sent(state, due[0])
+        await self._write(replace(state, owner=""))
+
+    async def _with_next(self, state: ChannelState) -> ChannelState:
+        """With the message of what waits, put together and written down, where there may be one more."""
+        if not may_begin(state.messages):
+            return state
+        known = {one for message in state.messages for one in message.notices}
+        waiting = [one for one in await self._notices.waiting(state.channel, MOST_JOINED) if one.id not in known]
+        if not waiting:
+            return state
+        message = Message(
+            id=message_id(waiting[0]), notices=tuple(one.id for one in waiting),
+            content=await self._renderer.content(waiting),
+        )  # fmt: skip
+        state = replace(state, messages=(*state.messages, message))
+        await self._write(state)
+        await self._notices.put_into(message.notices, message.id)
+        return state
+
+    async def _sent(self, state: ChannelState, message: Message) -> ChannelState:
+        """Sent, and what came of it noted, and said by its notices."""
+        kind, result, why = await self._given(state.channel, message)
+        if failpoints.armed:
+            failpoints.hit("after_notice_sent")
+        noted, outcome = came_to(state, message, result, why, now_ms=self._clock.wall_ms())
+        await self._write_surely(noted)
+        await self._notices.settle(outcome)
+        self.sent[kind, str(outcome.state)] = self.sent.get((kind, str(outcome.state)), 0) + 1
+        extra = {"action": f"notice.{outcome.state}", "channel": state.channel, "message": message.id}
+        level = logging.INFO if outcome.state is NoticeState.SENT else logging.WARNING
+        _log.log(level, "message %s to channel %s: %s %s", message.id, state.channel, outcome.state, outcome.error,
+                 extra=extra)  # fmt: skip
+        return replace(noted, done=())
+
+    async def _given(self, name: str, message: Message) -> tuple[str, Result, PutOffError | RefusedError | None]:
+        """The kind of channel, what came of it, and what speaks against it."""
+        kv = await self._etcd.get(self._keys.channel(name))
+        if kv is None:
+            return "", Result(), RefusedError(f"there is no channel {name} any more")
+        try:
+            channel = CHANNEL.from_json(kv.value).record
+        except ValueError as error:
+            return "", Result(), RefusedError(f"channel {name} cannot be read: save it anew ({line(str(error))})")
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                return str(channel.kind), await self._ways[channel.kind].send(name, channel, message), None
+        except TimeoutError:
+            return str(channel.kind), Result(), PutOffError(f"no answer within {WITHIN_S:g} s")
+        except (PutOffError, RefusedError) as error:
+            return str(channel.kind), Result(), error
+        except Exception as error:  # one channel's server must not take the process down
+            extra = {"action": "notice.failed", "channel": name}
+            _log.exception("a message to channel %s: a reason that was not foreseen", name, extra=extra)
+            return str(channel.kind), Result(), PutOffError(f"it cannot be sent: {type(error).__name__}")
+
+    async def _write_surely(self, state: ChannelState) -> None:
+        """However long the log store is away: what a server has taken must not be sent again."""
+        while True:
+            try:
+                return await self._write(state)
+            except UnavailableError:
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _write(self, state: ChannelState) -> None:
+        """UnavailableError: the log store did not answer. TakenOverError."""
+        if not await self._notices.write(state, owner=self._name):
+            raise TakenOverError
+
+
+def came_to(
+    state: ChannelState, message: Message, result: Result, why: PutOffError | RefusedError | None, *, now_ms: int
+) -> tuple[ChannelState, Outcome]:
+    """How far the channel is behind a try of this message, and what its notices say. Pure."""
+    message = replace(
+        message, accepted=(*message.accepted, *result.accepted),
+        refused=(*message.refused, *result.refused.items()),
+    )  # fmt: skip
+    others = tuple(one for one in state.messages if one.id != message.id)
+    said = [*(f"{who}: {words}" for who, words in message.refused), str(why or ""), result.put_off]
+    outcome = Outcome(
+        message=message.id, notices=message.notices, state=NoticeState.SENDING, at_ms=now_ms,
+        error=line("; ".join(filter(None, said)), 1000),
+    )  # fmt: skip
+    later = message.put_off(now_ms)
+    if (isinstance(why, PutOffError) or result.put_off) and not later.is_given_up:
+        return replace(state, messages=(*others, later), failing=state.failing or later.tries >= STUCK), outcome
+    outcome = replace(outcome, state=NoticeState.SENT if message.accepted else NoticeState.FAILED)
+    failing = outcome.state is NoticeState.FAILED
+    return replace(state, messages=others, done=(outcome,), last_sent_ms=now_ms, failing=failing), outcome
