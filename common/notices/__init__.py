@@ -5,6 +5,7 @@
     channels.py     a place that messages go to
     rules.py        which events of which jobs go to which channels
     silences.py     a time in which some notices are kept back
+    wanted.py       which events are asked for that are else none
     notice.py       what is to be told on one channel, as it lies in the log store
     joining.py      which notices go into one message, and when
 

@@ -31,6 +31,8 @@ PLACES: Final[Mapping[str, str]] = {
     "before_unlock": "a run's record is in the spool, and its lock is held",
     "after_unlock": "a run's lock is free, or its key says that it has ended",
     "after_ack": "the log store has acknowledged records, and their run keys are there",
+    "before_outbox": "the log store has records, and not what they tell",
+    "after_outbox": "the log store has what records tell, and the spool has not let go of them",
     "steward_before_verdict": "the steward has found a run lost, and not said so",
     "after_commit": "a manager's edit has been carried out, and is not answered",
     "after_notice_sent": "a server has taken a message, and that is not noted",

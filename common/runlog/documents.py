@@ -76,6 +76,19 @@ def to_bson(document: Mapping[str, Any]) -> RawBSONDocument:
     return RawBSONDocument(data)
 
 
+def storable(value: Any) -> Any:
+    """The same without what UTF-8 has no bytes for: nobody's words keep a notice from being told."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {storable(name).replace("\0", ""): storable(one) for name, one in value.items()}
+        case list() | tuple():
+            return [storable(one) for one in value]
+        case _:
+            return value
+
+
 def encode_late(record: RunRecord) -> Encoded | Rejection:
     """The same for a record that replaces its run's ``lost``: it says that it came late."""
     return encode(replace(record, late=True))

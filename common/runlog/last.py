@@ -1,7 +1,8 @@
 """What each job came to, for lists: its last result, its last run, and the strip of its newest verdicts.
 
-One document a job in the collection ``last``, with ``result`` (the newest record), ``run`` (the newest that started)
-and ``recent`` (texts that sort as the records do, the newest ``KEPT`` of them). Two ways to write it:
+One document a job in the collection ``last``, with ``result`` (the newest record), ``run`` (the newest that started),
+``successTime`` (when a run succeeded last; it never goes back) and ``recent`` (texts that sort as the records do, the
+newest ``KEPT`` of them). Two ways to write it:
 
 * All records are newer than what is there, which ``order`` tells: one update, no read. So it is for nearly every batch.
 * Else (delivered again, or out of order): read, merge, and write where nobody wrote meanwhile, which ``writes`` tells.
@@ -47,6 +48,8 @@ class JobResults:
     """The newest record, without its output."""
     last_run: Document | None = None
     """The newest record of a run that started."""
+    success_ms: int | None = None
+    """When a run of it succeeded last; None: never, or before any version wrote it down."""
     recent: tuple[Document, ...] = ()
     """``{status, planTime, runId}`` of the newest 20 records, oldest first."""
 
@@ -64,6 +67,8 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
     """Empty: none of them started."""
     run: Document | None
     entries: tuple[str, ...]
+    success_ms: int = 0
+    """When the last of them that succeeded ended; 0: none did."""
 
     def update(self) -> UpdateOne:
         """Writes it where all of it is newer; fails as a duplicate key where something newer or equal is there."""
@@ -79,6 +84,8 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
         }
         if first:
             change["$setOnInsert"] = first
+        if self.success_ms:
+            change["$max"] = {"successTime": self.success_ms}
         as_ours = {ORDER: {"$lt": self.oldest}, "writes": {"$gte": 0, "$lt": _MOST_WRITES}}
         return UpdateOne({"_id": last_id(self.job), **as_ours}, change, upsert=True)
 
@@ -93,6 +100,8 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
         recent = merge_entries(before, self.entries)
         if recent != before:
             told["recent"] = recent
+        if self.success_ms > _success_in(there):
+            told["successTime"] = self.success_ms
         return told
 
     def merged_into(self, there: Mapping[str, Any]) -> UpdateOne | None:
@@ -124,7 +133,7 @@ def joined(one: Advance, other: Advance) -> Advance:
     ran = max(one, other, key=lambda advance: advance.run_order)
     return replace(
         newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run,
-        entries=tuple(merge_entries(one.entries, other.entries)),
+        entries=tuple(merge_entries(one.entries, other.entries)), success_ms=max(one.success_ms, other.success_ms),
     )  # fmt: skip
 
 
@@ -145,13 +154,21 @@ def results_in(document: Mapping[str, Any]) -> JobResults:
         with suppress(ValueError):  # it is none of ours
             order, status, plan = entry.rsplit(" ", 2)
             recent.append({"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]})
-    return JobResults(last=document.get("result"), last_run=document.get("run"), recent=tuple(recent))
+    return JobResults(
+        last=document.get("result"), last_run=document.get("run"), success_ms=_success_in(document) or None,
+        recent=tuple(recent),
+    )  # fmt: skip
 
 
 def _order_in(document: Mapping[str, Any], field: str) -> str:
     """What decides which record is newer; what is not one of ours is older than all."""
     order = document.get(field)
     return order if isinstance(order, str) and _IS_ORDER(order) else ""
+
+
+def _success_in(document: Mapping[str, Any]) -> int:
+    success_ms = document.get("successTime")
+    return success_ms if isinstance(success_ms, int) else 0
 
 
 def _strip_in(document: Mapping[str, Any]) -> list[str]:
@@ -213,6 +230,7 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
         run_order=run_order,
         run=result if ran is newest else None if ran is None else last_document(ran),
         entries=tuple(merge_entries(f"{order_of} {record.status} {record.plan_ms}" for order_of, record in ascending)),
+        success_ms=max((one.end_ms or 0 for one in records if one.status is Verdict.SUCCESS), default=0),
     )
 
 

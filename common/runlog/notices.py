@@ -12,7 +12,7 @@ import binascii
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pymongo
@@ -26,7 +26,7 @@ from common.errors import InvalidInputError, Problem
 from common.notices.joining import ChannelState, Outcome
 from common.notices.notice import Notice, NoticeState
 from common.runlog.client import Client, Document, asking, faults_of
-from common.runlog.documents import to_bson
+from common.runlog.documents import storable, to_bson
 
 _log = logging.getLogger(__name__)
 
@@ -232,7 +232,7 @@ class Notices:
 
 
 def _document(notice: Notice) -> Document:
-    document: Document = _storable(notice.to_document())
+    document: Document = storable(notice.to_document())
     del document["id"]
     key = f"{notice.created_ms:016d}/{notice.id}"
     return {**document, "_id": _NOTICE + notice.id, "channel": _CHANNEL + notice.channel, "pageKey": key}
@@ -252,7 +252,7 @@ def _read(document: Document) -> Notice | None:
 
 
 def _state_document(state: ChannelState) -> Document:
-    document: Document = _storable(msgspec.to_builtins(state))
+    document: Document = storable(msgspec.to_builtins(state))
     return {"_id": _CHANNEL + state.channel, **document}
 
 
@@ -265,19 +265,6 @@ def _state(document: Document) -> ChannelState:
         extra = {"action": "channel.odd", "channel": channel}
         _log.error("the state of channel %s cannot be read, and begins anew: %s", channel, error, extra=extra)
         return replace(ChannelState(channel=channel), owner=str(document.get("owner", "")))
-
-
-def _storable(value: Any) -> Any:
-    """The same without what UTF-8 has no bytes for: nobody's words keep a notice from being told."""
-    match value:
-        case str():
-            return value.encode(errors="replace").decode()
-        case dict():
-            return {_storable(name).replace("\0", ""): _storable(one) for name, one in value.items()}
-        case list() | tuple():
-            return [_storable(one) for one in value]
-        case _:
-            return value
 
 
 def _of(state: NoticeState | None, channel: str | None) -> Document:

@@ -39,6 +39,7 @@ from common.runlog.client import (
 from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, tidy
 from common.runlog.last import Advance, JobResults, LastResults, advances_of, results_in
 from common.runlog.notices import Notices
+from common.runlog.outbox import Outbox, OutboxDocument
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import Counts, DayCounts, Statistics
@@ -92,6 +93,7 @@ class RunLog:
         self._audit = AuditEntries(store.get_collection("audit"))
         self.notices = Notices(self._client, store)
         """What is told to people, and how far each channel is."""
+        self._outbox = Outbox(store.get_collection("outbox"))
         self._statistics = Statistics(store.get_collection("statistics"), self._log)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
@@ -231,6 +233,23 @@ class RunLog:
         for start in range(0, len(wanted), _JOBS_A_WRITE):
             async with asking(self._client, deadline_seconds):
                 await self._last.advance(wanted[start : start + _JOBS_A_WRITE])
+
+    async def put_outbox(
+        self, documents: Sequence[OutboxDocument], *, deadline_seconds: float = _WRITE_SECONDS
+    ) -> None:
+        """What these say is told, some time; may be repeated."""
+        async with asking(self._client, deadline_seconds):
+            await self._outbox.put(documents)
+
+    async def read_outbox(self, limit: int, *, deadline_seconds: float = _READ_SECONDS) -> list[OutboxDocument]:
+        """What is to be told, oldest first."""
+        async with asking(self._client, deadline_seconds):
+            return await self._outbox.read(limit)
+
+    async def delete_outbox(self, ids: Sequence[str], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
+        """Notices have been made of these; may be repeated."""
+        async with asking(self._client, deadline_seconds):
+            await self._outbox.delete(ids)
 
     async def find(self, run_ids: Iterable[RunId], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, RunRecord]:
         """The records of these runs that are there for good, without their output, by run id as a string.

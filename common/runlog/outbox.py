@@ -1,0 +1,106 @@
+"""What records tell, until the notifier has made notices of it: a document for each batch that tells anything.
+
+Whoever has written records adds a document before it lets go of them. Its ``_id`` is made once, and kept however often
+it is sent: so it is there once. A batch that is written again by a later life of its writer adds another one; its
+events are the same ones, by their orders and kinds. The notifier reads in the order of ``_id``, and deletes.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final
+
+import pymongo
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import BulkWriteError
+
+from common.notices.events import Event
+from common.runlog.client import Document, faults_of
+from common.runlog.documents import storable, to_bson
+
+_log = logging.getLogger(__name__)
+
+MOST_EVENTS: Final = 500
+_MOST_CHARACTERS: Final = 1_000_000
+"""Of the labels of a document's events: they alone have no small limit of their own."""
+_PREFIX: Final = "outbox/"
+"""nx-27017 takes text that looks like a number or a date for one."""
+_WRITER: Final = secrets.token_hex(6)
+_numbers: Final = count()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxDocument:
+    """What one batch of records tells."""
+
+    id: str
+    events: tuple[Event, ...]
+
+
+def outbox_documents(events: Iterable[Event], now_ms: int) -> list[OutboxDocument]:
+    """The documents of these events, each with an id of its own: made once, and sent until they are there."""
+    return [
+        OutboxDocument(id=f"{_PREFIX}{now_ms:016d}/{_WRITER}/{next(_numbers):09d}", events=tuple(some))
+        for some in _parts(events)
+    ]
+
+
+def _parts(events: Iterable[Event]) -> Iterator[list[Event]]:
+    some: list[Event] = []
+    characters = 0
+    for event in events:
+        own = sum(len(label) + len(value) for label, value in event.labels.items())
+        if some and (len(some) == MOST_EVENTS or characters + own > _MOST_CHARACTERS):
+            yield some
+            some, characters = [], 0
+        some.append(event)
+        characters += own
+    if some:
+        yield some
+
+
+class Outbox:
+    """The collection; to be used within `asking`, which bounds each call."""
+
+    def __init__(self, collection: AsyncCollection[Document]) -> None:
+        self._collection = collection
+
+    async def put(self, documents: Sequence[OutboxDocument]) -> None:
+        """All of them are there; one that was there already stays as it is."""
+        sent = [to_bson(storable(_document(one))) for one in documents]
+        try:
+            await self._collection.insert_many(sent, ordered=False)
+        except BulkWriteError as error:
+            for place, why in faults_of(error.details, len(sent)).refused.items():
+                extra = {"action": "outbox.refused", "id": documents[place].id, "why": why}
+                _log.error("the log store does not take what is to be told: %s", why, extra=extra)
+
+    async def read(self, limit: int) -> list[OutboxDocument]:
+        """The oldest ones. What in them is no event, or one of a later version, is left out and logged."""
+        found = self._collection.find({}, sort=[("_id", pymongo.ASCENDING)], limit=limit, batch_size=limit)
+        return [_read(document) for document in await found.to_list()]
+
+    async def delete(self, ids: Sequence[str]) -> None:
+        """They are gone; it may be repeated."""
+        if ids:
+            await self._collection.delete_many({"_id": {"$in": list(ids)}})
+
+
+def _document(one: OutboxDocument) -> Document:
+    return {"_id": one.id, "events": [event.to_document() for event in one.events]}
+
+
+def _read(document: Document) -> OutboxDocument:
+    events = []
+    written: Any = document.get("events")
+    for one in written if isinstance(written, list) else [written]:
+        try:
+            events.append(Event.from_document(one))
+        except (ValueError, TypeError) as error:
+            extra = {"action": "outbox.odd", "id": str(document["_id"])}
+            _log.error("%s in the collection outbox has what is no event: %s", document["_id"], error, extra=extra)
+    return OutboxDocument(id=str(document["_id"]), events=tuple(events))
