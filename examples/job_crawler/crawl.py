@@ -1,6 +1,6 @@
 """The command of the jobs `crawl-...`: read a company's postings, note what is new, and ask for the mails.
 
-    python crawl.py COMPANY        CRAWLER_DATABASE, BOARD_URL, ETCRON_SERVER [ETCRON_TOKEN] in its environment
+    python crawl.py COMPANY        CRAWLER_DATABASE, BOARD_URL, CRAWLER_ETCRON [CRAWLER_TOKEN] in its environment
 
 A board that is down, slow or half there fails the crawl with nothing noted, and etcron tries it again. A crawl that
 dies between its result and its mails leaves the mails to the next one.
@@ -109,9 +109,9 @@ def _text(page: LexborHTMLParser, selector: str) -> str:
 
 def ask_for_mails(store: Store) -> int:
     """Each mail that is not in etcron's queue yet is put there; 0: all are."""
-    token = os.environ.get("ETCRON_TOKEN")
+    token = os.environ.get("CRAWLER_TOKEN")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    with httpx.Client(base_url=os.environ["ETCRON_SERVER"], timeout=TIMEOUT_S, headers=headers) as etcron:
+    with httpx.Client(base_url=os.environ["CRAWLER_ETCRON"], timeout=TIMEOUT_S, headers=headers) as etcron:
         for mail in store.unasked():
             wanted = {"env": {"MAIL": mail}, "dedupeKey": f"mail-{mail}", "dedupeSeconds": SAME_MAIL_S}
             try:

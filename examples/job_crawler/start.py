@@ -60,7 +60,7 @@ def main() -> int:
     given.data.mkdir(parents=True, exist_ok=True)
     environ = {
         "CRAWLER_DATABASE": str((given.data / "crawler.sqlite").resolve()), "BOARD_URL": "http://127.0.0.1:8090",
-        "SMTP": given.smtp or "127.0.0.1:8025", "ETCRON_SERVER": given.server,
+        "SMTP": given.smtp or "127.0.0.1:8025", "CRAWLER_ETCRON": given.server,
     }  # fmt: skip
     if not _save_jobs(given.server, environ, fast=given.fast):
         return 1

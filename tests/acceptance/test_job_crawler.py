@@ -134,7 +134,7 @@ async def crawler(
     ):
         environ = {
             "CRAWLER_DATABASE": str(database), "BOARD_URL": board_url, "SMTP": f"127.0.0.1:{smtp_port}",
-            "ETCRON_SERVER": f"http://127.0.0.1:{cluster.ports[0]}",
+            "CRAWLER_ETCRON": f"http://127.0.0.1:{cluster.ports[0]}",
         }  # fmt: skip
         for name, document in example("start").jobs(("acme",), environ, fast=True).items():
             if "cronExpr" in document:
