@@ -6,6 +6,8 @@
     rules.py        which events of which jobs go to which channels
     silences.py     a time in which some notices are kept back
     wanted.py       which events are asked for that are else none
+    applying.py     which rules apply to a job, besides its own `notify`
+    alerts.py       what an event makes of an alert, and who is told what
     notice.py       what is to be told on one channel, as it lies in the log store
     joining.py      which notices go into one message, and when
 

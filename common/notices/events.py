@@ -56,6 +56,8 @@ class Event(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     err: _Text | None = None
     zone: _Id | None = None
     """The job's time zone."""
+    due_ms: _Instant | None = None
+    """Not of a record: since then something is due for the open alert that began with such an event."""
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it; what is absent is left out."""

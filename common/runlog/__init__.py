@@ -2,7 +2,8 @@
 
 MongoDB 6 to 8, or nx-27017 for trying etcron. Collections: ``log``, the legacy ``cron.log``, with the run id as
 ``_id``; ``last``, what each job came to; ``statistics``, what each day came to; ``audit``, who did what; ``outbox``,
-``notices`` and ``channel_states``, what is told (see the modules). Nothing outside this package knows pymongo.
+``alerts``, ``notices`` and ``channel_states``, what is told (see the modules). Nothing outside this package knows
+pymongo.
 
 **Writing.** A batch is one unordered insert, majority and journaled, which stops at the ``_id`` of a record that is
 there already: so every write may be repeated, and whoever is unsure repeats it. Only a verdict ``lost`` gives way, to
@@ -20,7 +21,7 @@ documents.py                    a record as it is kept
 pages.py                        which records a page asks for, by which index
 last.py statistics.py versions.py
                                 what each job came to; what each day came to; what each job was
-outbox.py notices.py            what records tell, until notices are made of it;
+outbox.py alerts.py notices.py  what records tell, until notices are made of it; what alerts are open;
                                 what is told to people, and how far each channel is
 audit.py                        who did what: entries that are only ever inserted
 retention.py                    what is forgotten, and in which steps

@@ -26,6 +26,7 @@ from pymongo import UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from common.errors import UnavailableError
+from common.notices.alerts import CameTo
 from common.protocol.run import RunRecord, Verdict, last_order
 from common.runlog.client import Document, bulk, by_ids
 from common.runlog.documents import ORDER, last_document, last_id
@@ -158,6 +159,15 @@ def results_in(document: Mapping[str, Any]) -> JobResults:
         last=document.get("result"), last_run=document.get("run"), success_ms=_success_in(document) or None,
         recent=tuple(recent),
     )  # fmt: skip
+
+
+def came_to_in(document: Mapping[str, Any]) -> CameTo:
+    """What alerts have to know of the job."""
+    entries = (entry.split(" ") for entry in merge_entries(_strip_in(document)))
+    successes = [parts[0] for parts in entries if parts[1:2] == [Verdict.SUCCESS] and _IS_ORDER(parts[0])]
+    return CameTo(
+        order=_order_in(document, ORDER), successes=tuple(successes), success_ms=_success_in(document) or None
+    )
 
 
 def _order_in(document: Mapping[str, Any], field: str) -> str:

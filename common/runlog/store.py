@@ -21,9 +21,11 @@ from pymongo.write_concern import WriteConcern
 from common.access.audit_chain import Entry
 from common.access.rights import Rights
 from common.jobs.job import MAX_OUTPUT_LIMIT_BYTES
+from common.notices.alerts import CameTo
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.saved_job import JobVersion
+from common.runlog.alerts import Alerts
 from common.runlog.audit import AuditEntries, AuditFilter, AuditPage, KeptEntry
 from common.runlog.client import (
     NO_FAULTS,
@@ -37,7 +39,7 @@ from common.runlog.client import (
     open_client,
 )
 from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, tidy
-from common.runlog.last import Advance, JobResults, LastResults, advances_of, results_in
+from common.runlog.last import Advance, JobResults, LastResults, advances_of, came_to_in, results_in
 from common.runlog.notices import Notices
 from common.runlog.outbox import Outbox, OutboxDocument
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
@@ -93,6 +95,8 @@ class RunLog:
         self._audit = AuditEntries(store.get_collection("audit"))
         self.notices = Notices(self._client, store)
         """What is told to people, and how far each channel is."""
+        self.alerts = Alerts(self._client, store.get_collection("alerts"))
+        """What is open, as the notifier knows it."""
         self._outbox = Outbox(store.get_collection("outbox"))
         self._statistics = Statistics(store.get_collection("statistics"), self._log)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
@@ -351,6 +355,12 @@ class RunLog:
             there = documents.get(advance.job, {})
             documents[advance.job] = {**there, **advance.beyond(there)}
         return {job: results_in(document) for job, document in documents.items()}
+
+    async def came_to(self, jobs: Iterable[str], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, CameTo]:
+        """What alerts have to know of each of these jobs; one that never had a record is left out."""
+        async with asking(self._client, deadline_seconds):
+            documents = await self._last.read(list(jobs))
+        return {job: came_to_in(document) for job, document in documents.items()}
 
     async def failing_jobs(self, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS) -> list[str]:
         """The names of the jobs whose newest record is failed, timeout, lost or missed, also of those that are deleted.

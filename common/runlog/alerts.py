@@ -1,0 +1,150 @@
+"""What alerts are open, in ``BUCKETS`` documents: all that the notifier has to know again when another one takes over.
+
+Each has the epoch of the notifier that wrote it, which is the revision of its leadership. A term begins by putting its
+epoch into all of them: a former notifier, frozen meanwhile, writes nothing from then on.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+from pymongo import ReplaceOne, UpdateOne
+from pymongo.asynchronous.collection import AsyncCollection
+
+from common.notices.alerts import Alert, Standing
+from common.runlog.client import Client, Document, asking, bulk
+
+_log = logging.getLogger(__name__)
+
+BUCKETS: Final = 64
+MOST_ENDED: Final = 50
+"""That are remembered, of each bucket."""
+_SECONDS: Final = 5.0
+_WATCH: Final = "watch"
+
+
+class Bucket(Struct, frozen=True, kw_only=True):
+    """Some of all standings, by their keys (`common.notices.alerts.key_of`), and alerts that have ended, newest
+    first."""
+
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+    ended: tuple[Alert, ...] = ()
+
+    def with_ended(self, alerts: Iterable[Alert]) -> Bucket:
+        """These have ended since, in this order."""
+        return replace(self, ended=(*reversed(list(alerts)), *self.ended)[:MOST_ENDED])
+
+
+class Watch(Struct, frozen=True, kw_only=True):
+    """When a notifier looked at the jobs last, and when none did before: that time counts for no silent job."""
+
+    looked_ms: int = 0
+    gaps: tuple[tuple[int, int], ...] = ()
+
+
+def bucket_of(key: str) -> int:
+    """The number of the bucket that it is in."""
+    return zlib.crc32(key.encode(errors="surrogatepass")) % BUCKETS
+
+
+class Alerts:
+    """The collection. Every call ends within its deadline, as UnavailableError where the store did not do it."""
+
+    def __init__(self, client: Client, collection: AsyncCollection[Document]) -> None:
+        self._client = client
+        self._collection = collection
+
+    async def read(self) -> list[Bucket]:
+        """All of them, by their numbers."""
+        async with asking(self._client, _SECONDS):
+            found = {document["_id"]: document async for document in self._collection.find({})}
+        return [_read(found.get(_id(number), {})) for number in range(BUCKETS)]
+
+    async def take(self, epoch: int) -> bool:
+        """Whoever wrote with an earlier epoch writes nothing any more. False: a later one has them."""
+        async with asking(self._client, _SECONDS):
+            _, faults = await bulk(self._collection, [
+                UpdateOne(_ours(number, epoch), {"$set": {"epoch": epoch}}, upsert=True) for number in range(BUCKETS)
+            ])  # fmt: skip
+        return not faults.duplicates and not faults.refused
+
+    async def write(self, buckets: Mapping[int, Bucket], epoch: int) -> bool:
+        """These are as they are here. False: a later epoch has them, and they were not all written."""
+        if not buckets:
+            return True
+        operations = [
+            ReplaceOne(_ours(number, epoch), _document(bucket, epoch), upsert=True)
+            for number, bucket in buckets.items()
+        ]
+        async with asking(self._client, _SECONDS):
+            _, faults = await bulk(self._collection, operations)
+        for why in faults.refused.values():
+            _log.error("the log store does not take alerts: %s", why, extra={"action": "alerts.refused", "why": why})
+        return not faults.duplicates
+
+    async def watch(self) -> Watch:
+        """When a notifier looked last."""
+        async with asking(self._client, _SECONDS):
+            document = await self._collection.find_one({"_id": _WATCH})
+        try:
+            return Watch() if document is None else msgspec.convert(document, Watch)
+        except msgspec.ValidationError:
+            return Watch()
+
+    async def put_watch(self, watch: Watch) -> None:
+        """The same, for whoever looks next."""
+        document: dict[str, Any] = msgspec.to_builtins(watch)
+        async with asking(self._client, _SECONDS):
+            await self._collection.replace_one({"_id": _WATCH}, document, upsert=True)
+
+
+def open_alerts(buckets: Sequence[Bucket]) -> list[Alert]:
+    """All that are open, the newest first."""
+    found = [one.alert for bucket in buckets for one in bucket.standings.values() if one.alert is not None]
+    return sorted(found, key=lambda alert: (-alert.since_ms, alert.id))
+
+
+def ended_alerts(buckets: Sequence[Bucket]) -> list[Alert]:
+    """Those that ended last, the newest first."""
+    found = [alert for bucket in buckets for alert in bucket.ended]
+    return sorted(found, key=lambda alert: (-(alert.end_ms or 0), alert.id))
+
+
+def _id(number: int) -> str:
+    return f"bucket/{number:02d}"
+
+
+def _ours(number: int, epoch: int) -> Document:
+    """With an upsert: where a later epoch is there, its id is a duplicate."""
+    return {"_id": _id(number), "epoch": {"$lte": epoch}}
+
+
+def _document(bucket: Bucket, epoch: int) -> Document:
+    """As JSON text: what is in it is of no use to the log store, and may have any keys."""
+    return {
+        "epoch": epoch, "standings": msgspec.json.encode(bucket.standings).decode(),
+        "ended": msgspec.json.encode(bucket.ended).decode(),
+    }  # fmt: skip
+
+
+_STANDINGS: Final = msgspec.json.Decoder(dict[str, Standing])
+_ENDED: Final = msgspec.json.Decoder(tuple[Alert, ...])
+
+
+def _read(document: Mapping[str, Any]) -> Bucket:
+    """What cannot be read begins anew: open problems are told once more when they happen again."""
+    try:
+        return Bucket(
+            standings=_STANDINGS.decode(document.get("standings", "{}")),
+            ended=_ENDED.decode(document.get("ended", "[]")),
+        )
+    except (msgspec.MsgspecError, TypeError) as error:
+        extra = {"action": "alerts.odd", "id": str(document.get("_id"))}
+        _log.error("%s in the collection alerts cannot be read: %s", document.get("_id"), error, extra=extra)
+        return Bucket()
