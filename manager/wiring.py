@@ -31,6 +31,7 @@ from manager.access.local import OwnerWay, SocketWay
 from manager.access.logins import Logins
 from manager.access.passwords import Passwords
 from manager.access.proxy import proxy_way
+from manager.access.recovery import recovery_shown
 from manager.access.sessions import Sessions
 from manager.access.tokens import Tokens
 from manager.access.ways import SessionWay, TokenWay
@@ -88,13 +89,13 @@ def make_parts(
     config: ManagerConfig, etcd: EtcdClient, runlog: RunLog, webroot: Path, clock: Clock, pace: Pace
 ) -> Parts:
     """Everything that the handlers are given; nothing has been asked of a server yet."""
-    keys = Keys(config.key_prefix)
+    keys, access_keys = Keys(config.key_prefix), AccessKeys(config.key_prefix)
     seal = seal_of(config)
     read_s, write_s = config.api_read_timeout_ms / 1000, config.api_write_timeout_ms / 1000
     patience_s = write_s * _PATIENCE_SHARE
     # Random: nothing is kept under this name, and two managers must never have the same.
     name = f"manager.{socket.gethostname()}.{secrets.token_hex(4)}"
-    audit = Audit(config.audit_dir, etcd, AccessKeys(config.key_prefix), runlog, manager=name, clock=clock)
+    audit = Audit(config.audit_dir, etcd, access_keys, runlog, manager=name, clock=clock)
     housekeeping = Housekeeping(etcd, runlog)
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
@@ -119,12 +120,13 @@ def make_parts(
         ending,
         clock=clock,
         deadline_s=patience_s,
-        cursors=SealedCursors(etcd, AccessKeys(config.key_prefix).cursors),
+        cursors=SealedCursors(etcd, access_keys.cursors),
         labels_at=lambda job, revision: watching.labels_at(job, revision),
         is_away=lambda: health.log_store_away,
     )
     remembered = Allowance("calls that are remembered")
-    watching, events = _live(etcd, keys, history, ending, health, name=name, clock=clock, pace=pace)
+    directory = Directory(etcd, access_keys, clock=clock)
+    watching, events = _live(etcd, keys, history, ending, health, directory, name=name, clock=clock, pace=pace)
     watching.catalog.trust = None if seal is None else seal.trust
     service = JobService(
         etcd,
@@ -152,8 +154,6 @@ def make_parts(
     )
     presence = Presence(etcd, keys, name=name, watch=guard.watch, clock=clock, ttl_s=config.lease_ttl_s)
     templates = templates_in(webroot)
-    access_keys = AccessKeys(config.key_prefix)
-    directory = Directory(etcd, access_keys, clock=clock)
     idle = Idle(etcd, clock=clock)
     cookies = Cookies(has_tls=config.tls_cert is not None, proxies=config.proxies)
     sessions = Sessions(etcd, access_keys, directory, clock=clock, patience_s=patience_s)
@@ -293,6 +293,7 @@ def _live(
     history: History,
     ending: EndingRuns,
     health: Health,
+    directory: Directory,
     *,
     name: str,
     clock: Clock,
@@ -318,7 +319,8 @@ def _live(
         return [(job, labels) for job in await ending.changed() for labels in watching.open_runs.labels_of(job)]
 
     def state() -> Mapping[str, Any]:
-        return health.glance(etcd_silent_since_ms=watching.stale_since_ms)
+        seen = health.glance(etcd_silent_since_ms=watching.stale_since_ms)
+        return seen | {"recovery": recovery_shown(directory, now_ms=clock.wall_ms())}
 
     events = EventHub(
         manager=name,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Iterable
 from typing import Any, Final
 
 from common.access.audit_chain import Note, Outcome
@@ -25,6 +24,7 @@ from common.etcd import EtcdClient
 from common.protocol import audit_heads
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Ways
+from manager.access.directory import Directory
 from manager.access.logins import make_link
 from manager.access.passwords import Passwords
 from manager.use_cases.access_records import AccessRecords
@@ -102,14 +102,29 @@ async def _at_once(_: int) -> None:
     """No manager has to be told: the next login asks etcd."""
 
 
-def recovery_notes(sessions: Iterable[Session], *, now_ms: int) -> list[str]:
-    """What everybody who administers should know while somebody is in by the last resort."""
-    return [
-        f"RECOVERY: {session.subject} is in by etcron admin recover, from {session.address}, and may do everything "
-        f"for {max(1, (session.expires_ms - now_ms) // 60_000)} min more"
-        for session in sessions
+def recoveries(directory: Directory, *, now_ms: int) -> list[Session]:
+    """The sessions by the last resort; that which ends last comes first."""
+    found = (
+        session
+        for session in (held.record for held in directory.sessions.values())
         if session.way is SessionWay.LINK
         and session.role is not None
         and session.expires_ms - session.created_ms <= RECOVERY_S * 1000
         and session.expires_ms > now_ms
+    )
+    return sorted(found, key=lambda session: session.expires_ms, reverse=True)
+
+
+def recovery_notes(directory: Directory, *, now_ms: int) -> list[str]:
+    """What administrators see of each recovery."""
+    return [
+        f"RECOVERY: {session.subject} is in by etcron admin recover, from {session.address}, and may do everything "
+        f"for {max(1, (session.expires_ms - now_ms) // 60_000)} min more"
+        for session in recoveries(directory, now_ms=now_ms)
     ]
+
+
+def recovery_shown(directory: Directory, *, now_ms: int) -> dict[str, Any] | None:
+    """What every user sees of a recovery: who may do everything, and until when. None: there is none."""
+    newest = next(iter(recoveries(directory, now_ms=now_ms)), None)
+    return None if newest is None else {"who": str(newest.subject), "untilMs": newest.expires_ms}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -13,7 +12,7 @@ from pydantic import Field
 
 from common.access.callers import AuthMode, Caller, Via
 from common.access.credentials import Session
-from common.access.rights import OWNER, Binding, Role
+from common.access.rights import OWNER, Role
 from common.access.subjects import MAX_NAME, Subject, SubjectKind
 from common.errors import ForbiddenError, InvalidInputError, LoginNeededError, NotFoundError, Problem
 from common.jobs.kinds import Kind, Schema, says
@@ -25,6 +24,7 @@ from manager.access.guard import CALLER
 from manager.access.logins import From
 from manager.access.needs import anonymous, known, own
 from manager.access.passwords import LONGEST, SHORTEST
+from manager.access.recovery import recovery_shown
 from manager.access.sessions import Opened
 from manager.access.ways import SESSION, SessionWay
 from manager.api.schemas import text
@@ -185,7 +185,9 @@ async def end_session(request: web.Request) -> web.Response:
     """It is over at once, everywhere. 404: there is none with this id among those that the caller may end."""
     parts = request.app[PARTS]
     held = parts.sessions.get(request.match_info["id"])
-    is_own = held.record.subject == own_subject(request) and not _comes_by_token(request)
+    identity = request[CALLER].identity
+    comes_by_token = identity is not None and identity.via is Via.TOKEN
+    is_own = held.record.subject == own_subject(request) and not comes_by_token
     if not is_own and not is_administering(request):
         raise NotFoundError("there is no such session (any more)")
     say(request, user=str(held.record.subject))
@@ -223,8 +225,9 @@ def whoami(request: web.Request, who: Caller) -> dict[str, Any]:
         "via": str(Via.NOBODY if identity is None else identity.via),
         "subjects": sorted(map(str, subjects)),
         "roles": ["owner"] if is_owner else [str(role) for role in reversed(_VISIBLE_ROLES) if role in held],
-        "bindings": [_binding(one) for one in parts.directory.bindings_of(subjects)],
+        "bindings": [{"id": one.id, **one.to_document()} for one in parts.directory.bindings_of(subjects)],
         "auth": str(parts.access.mode),
+        "recovery": recovery_shown(parts.directory, now_ms=parts.clock.wall_ms()),
     }
 
 
@@ -243,11 +246,6 @@ def administering(request: web.Request) -> None:
     """ForbiddenError where the caller is none."""
     if not is_administering(request):
         raise ForbiddenError("this needs the role admin on everything; ask an administrator of etcron")
-
-
-def _comes_by_token(request: web.Request) -> bool:
-    identity = request[CALLER].identity
-    return identity is not None and identity.via is Via.TOKEN
 
 
 def provider_shown(parts: Parts) -> dict[str, str] | None:
@@ -293,7 +291,3 @@ def _session(held: Held[Session], current: Held[Session] | None) -> dict[str, An
         "expiresMs": session.expires_ms, "address": session.address, "agent": session.agent,
         "current": current is not None and current.record.id == session.id,
     }  # fmt: skip
-
-
-def _binding(binding: Binding) -> Mapping[str, Any]:
-    return {"id": binding.id, **binding.to_document()}

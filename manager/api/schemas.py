@@ -184,7 +184,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
     ),
     "Whoami": record({
         "name": TEXT, "user": maybe(TEXT), "via": TEXT, "subjects": array(TEXT), "roles": array(TEXT),
-        "bindings": array({"type": "object"}), "auth": TEXT,
+        "bindings": array({"type": "object"}), "auth": TEXT, "recovery": {"type": ["object", "null"]},
     }),
     "Session": record({
         "id": TEXT, "user": TEXT, "way": TEXT, "createdMs": MS, "expiresMs": MS, "address": TEXT, "agent": TEXT,

@@ -35,6 +35,7 @@ async def show_system(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     is_admin = rights(request).has_everywhere(Role.ADMIN)
     report = await parts.health.look(rights(request))
+    now_ms = parts.clock.wall_ms()
     return answer(
         {
             "version": VERSION,
@@ -43,17 +44,12 @@ async def show_system(request: web.Request) -> web.Response:
             "ready": report.document(verbose=True),
             "configuration": _configuration(parts) if is_admin else [],
             "managers": await _managers(parts),
-            "nowMs": parts.clock.wall_ms(),
+            "nowMs": now_ms,
             "unauthenticatedBeyondLoopback": is_open_to_all(parts.config),
             "eventClients": len(parts.events),
-            "notes": [*_recoveries(parts), *parts.notes] if is_admin else [],
+            "notes": [*recovery_notes(parts.directory, now_ms=now_ms), *parts.notes] if is_admin else [],
         }
     )
-
-
-def _recoveries(parts: Parts) -> list[str]:
-    sessions = (held.record for held in parts.directory.sessions.values())
-    return recovery_notes(sessions, now_ms=parts.clock.wall_ms())
 
 
 def _configuration(parts: Parts) -> list[dict[str, Any]]:

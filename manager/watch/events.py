@@ -327,9 +327,9 @@ class EventHub:
         return b"id: %s-%d\n" % (self._manager.encode(), number) + spell(kind, data)
 
 
-def _state_in(health: Mapping[str, Any]) -> tuple[Any, Any]:
+def _state_in(health: Mapping[str, Any]) -> tuple[Any, ...]:
     """What of it is worth an event; the words about a problem may change all the time."""
-    return health["etcd"], health["logStore"]
+    return health["etcd"], health["logStore"], health["recovery"]
 
 
 def spell(kind: str, data: Mapping[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
 
+from common.access.credentials import SessionWay
 from common.access.rights import Role
 from common.access.subjects import Subject
 from manager.access.logins import make_link
@@ -317,6 +318,37 @@ async def test_link_that_is_good_once_lets_its_holder_in_and_says_so(guarded: Gu
     await guarded.console.shoot_all(page, "by-link")
     again = await guarded.console.open(f"/login#link={secret}", locale="en-GB")
     await expect(again.locator("#problem")).to_contain_text("good only once")
+
+
+async def test_recovery_stands_in_red_on_every_page_until_it_ends(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.log_in("alice", "/runs")
+    await expect(page.locator("#auth-note")).to_be_empty()
+    recovery = await guarded.access.session("uid:0", role=Role.ADMIN, way=SessionWay.LINK, expires_in_ms=600_000)
+    await expect(page.locator("#auth-note .note-bad")).to_contain_text("uid:0 is in by etcron admin recover")
+    await page.goto("/workers")
+    await expect(page.locator("#auth-note .note-bad")).to_contain_text("This ends in 9 min")
+    await guarded.console.shoot_all(page, "recovery")
+    held = guarded.manager.parts.directory.session(recovery.id)
+    assert held is not None
+    await guarded.access.delete(guarded.access.keys.session(held.digest))
+    await expect(page.locator("#auth-note")).to_be_empty()
+
+
+async def test_console_without_a_login_says_who_may_do_everything(
+    browser: Browser, etcd_server: EtcdServer, log_store: LogStore, screenshots: Path | None
+) -> None:
+    place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
+    async with managing(place, loops=True, auth="off") as manager:
+        base = f"http://127.0.0.1:{manager.http.port}"
+        usual = await Usual.new(browser, base)
+        console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
+        page = await console.open("/", locale="en-GB")
+        await expect(page.locator("#auth-note")).to_contain_text("every user of its machine too")
+        await console.shoot_all(page, "auth-off")
+        await console.close()
+        await usual.context.close()
+        assert console.problems == []
 
 
 async def test_administrator_revokes_the_token_of_a_service_account(guarded: Guarded) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from cli.errors import ExitStatus
+from common.access.rights import Role
 from common.protocol.access_keys import AccessKeys
+from manager.access.recovery import RECOVERY_S
 from tests.support.access import Accessing
 from tests.support.background import running
 from tests.support.managing import Managed, Place, managing
@@ -83,17 +85,25 @@ async def test_password_that_is_tried_first_is_refused_and_not_repeated(config: 
     assert not password.strip() or password.strip() not in made.err + made.out
 
 
-async def test_recovery_lets_a_browser_in_once_and_tells_every_administrator(place: Place, config: Path) -> None:
+async def test_recovery_lets_a_browser_in_once_and_every_user_sees_it(place: Place, config: Path) -> None:
     made = await etcron("admin", "recover", "--config", str(config))
     assert made.status == 0, made.err
     found = re.search(r"http://127\.0\.0\.1:8070/login#link=([0-9a-f]{64})$", made.out, re.MULTILINE)
     assert found is not None, made.out
-    async with managing(place, auth="required", trustOwner=True) as manager:
+    async with (
+        managing(place, auth="required", trustOwner=True) as manager,
+        managing(place, auth="required") as another,
+    ):
+        another.http.session.headers.update(await Accessing(manager, another).user("alice", Role.VIEWER))
+        assert (await another.get("/api/v1/whoami"))["recovery"] is None
         assert not any("RECOVERY" in note for note in (await manager.get("/api/v1/system"))["notes"])
         status, opened = await log_in(manager, "/api/v1/login/link", secret=found[1])
         assert status == 200, opened
         assert opened["caller"]["name"] == f"uid {os.getuid()}"
-        await Accessing(manager).known(await manager.etcd.put(f"{place.prefix}-auth/test/now", b""))
+        await Accessing(manager, another).known(await manager.etcd.put(f"{place.prefix}-auth/test/now", b""))
+        recovery = (await another.get("/api/v1/whoami"))["recovery"]
+        assert recovery["who"] == f"uid:{os.getuid()}"
+        assert 0 < recovery["untilMs"] - manager.parts.clock.wall_ms() <= RECOVERY_S * 1000
         assert any("RECOVERY" in note for note in (await manager.get("/api/v1/system"))["notes"])
         status, _ = await log_in(manager, "/api/v1/login/link", secret=found[1])
         assert status == 401, "it works once"

@@ -4,7 +4,7 @@ import { t, word } from "./text.js";
 
 /** @typedef {"viewer" | "operator" | "editor" | "admin"} Role */
 /** @typedef {{role: Role, labels: "all" | Record<string, string[]>}} Binding */
-/** @typedef {{name: string, via: string, auth: string, subjects: string[], roles: string[], bindings: Binding[], notes?: string[], etcdSilentS?: number}} Whoami */
+/** @typedef {{name: string, via: string, auth: string, subjects: string[], roles: string[], bindings: Binding[], recovery: {who: string, untilMs: number} | null}} Whoami */
 
 const RANKS = { viewer: 0, operator: 1, editor: 2, admin: 3 };
 /** What each action needs. @type {Record<string, Role>} */

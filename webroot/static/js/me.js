@@ -1,10 +1,13 @@
 /** The caller in the bar: their name, the way to their account, the way out; places for those who may go there. */
 import { send } from "./api.js";
+import { now } from "./clock.js";
 import { caller, isAdmin, isByLink, mayAnything } from "./caller.js";
 import { byId, fill, h, icon } from "./dom.js";
 import { on, status } from "./live/live.js";
-import { note } from "./notices.js";
+import { said } from "./notices.js";
+import { redraw } from "./redraw.js";
 import { keepSecret } from "./secret.js";
+import { stamp } from "./stamp.js";
 import { t } from "./text.js";
 
 /** @param {import("./caller.js").Whoami | null} me */
@@ -14,7 +17,7 @@ export function showCaller(me) {
   const newJob = document.getElementById("new-job");
   if (newJob) newJob.hidden = !mayAnything("editor");
   if (!me) return;
-  const warn = () => note(byId("auth-note"), ...noteOf(me));
+  const warn = () => redraw(byId("auth-note"), notesOf(me));
   on(["status"], warn);
   warn();
   const menu = byId("me");
@@ -34,16 +37,21 @@ export function showCaller(me) {
 export function isForMe() {
   if (caller() === null || isAdmin()) return true;
   const main = byId("main");
-  fill(main, h("div", { class: "page-head" }, main.querySelector("h1")), h("p", { class: "note note-info" }, icon("info-circle"), h("span", {}, t("may.not.admin"))));
+  fill(main, h("div", { class: "page-head" }, main.querySelector("h1")), said(t("may.not.admin"), "info"));
   return false;
 }
 
-/** @param {import("./caller.js").Whoami} me @returns {[string | null, "bad" | "warn"]} */
-function noteOf(me) {
-  if (me.auth === "required" && status.health?.etcd === "away") return [t("auth.away"), "bad"];
-  if (me.via !== "nobody" && !mayAnything("viewer")) return [t("account.nothing"), "warn"];
-  if (isByLink()) return [t("auth.link"), "bad"];
-  return [me.auth === "warn" ? t("auth.warn") : null, "warn"];
+/** @param {import("./caller.js").Whoami} me */
+function notesOf(me) {
+  const recovery = status.health?.recovery === undefined ? me.recovery : status.health.recovery; // where no events come: as the page was opened
+  return [
+    recovery && recovery.untilMs > now() && said([t("auth.recovery", { who: recovery.who }), " ", stamp(recovery.untilMs, { as: "until" })], "bad"),
+    isByLink() && said(t("auth.link"), "bad"),
+    me.auth === "required" && status.health?.etcd === "away" && said(t("auth.away"), "bad"),
+    me.via !== "nobody" && !mayAnything("viewer") && said(t("account.nothing"), "warn"),
+    me.auth === "off" && said(t("auth.off"), "warn"),
+    me.auth === "warn" && said(t("auth.warn"), "warn"),
+  ];
 }
 
 async function logOut() {

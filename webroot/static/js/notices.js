@@ -25,5 +25,10 @@ export function announce(text) {
  */
 export function note(where, text, tone = "bad") {
   if (where.textContent === (text ?? "")) return;
-  fill(where, text && h("p", { class: `note note-${tone}` }, icon(tone === "info" ? "info-circle" : "exclamation-triangle-fill"), h("span", {}, text)));
+  fill(where, text && said(text, tone));
+}
+
+/** One note. @param {import("./dom.js").Child | import("./dom.js").Child[]} text @param {"bad" | "warn" | "info"} tone */
+export function said(text, tone) {
+  return h("p", { class: `note note-${tone}` }, icon(tone === "info" ? "info-circle" : "exclamation-triangle-fill"), h("span", {}, text));
 }

@@ -1,10 +1,10 @@
 /** Whether everything behind the manager is well, in words; versions; where each value of the configuration is from. */
 import { get } from "../api.js";
-import { byId, h, icon } from "../dom.js";
+import { byId, h } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { on } from "../live/live.js";
-import { note } from "../notices.js";
+import { note, said } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { size, t, word } from "../text.js";
@@ -77,11 +77,6 @@ function kept(retention) {
 function stateOf({ live, refusing = [] }) {
   if (live === null) return "unknown";
   return live && !refusing.length ? "ok" : "degraded";
-}
-
-/** @param {string} text @param {"bad" | "warn" | "info"} tone */
-function said(text, tone) {
-  return h("p", { class: `note note-${tone}` }, icon(tone === "info" ? "info-circle" : "exclamation-triangle-fill"), h("span", {}, text));
 }
 
 /** Records that wait at the workers for the log store. @param {any[]} workers @param {boolean} known whether they could be asked for */
