@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -83,6 +83,10 @@ class Audit:
         self._lost_unsaid = 0
         self.lost = 0
         """Entries that found no room, since the start of this process."""
+        self.logins = Counter[tuple[str, Outcome]]()
+        """Since then, by the word of the login."""
+        self.refused = Counter[str]()
+        """Other calls that were refused, by the way in which their callers were known."""
         self.head = Head(chain="")
         """Of what is on the disk."""
         self.note(Note(

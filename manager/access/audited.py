@@ -30,6 +30,8 @@ from manager.http.idempotency import REPLAYED
 _API: Final = "/api/v1"
 NOT_AUDITED: Final = frozenset({("POST", f"{_API}/jobs/check"), ("POST", f"{_API}/schedule/preview")})
 """They change nothing; the answer depends on the body, which is why they are no GETs."""
+LOGINS: Final = {"password": "login", "link": "login.link", "oidc": "login.oidc"}
+"""The word of each way to log in."""
 ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("POST", "/job/save"): ("job.save", "job"),
     ("POST", "/job/delete"): ("job.delete", "job"),
@@ -49,9 +51,9 @@ ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("POST", f"{_API}/workers/{{name}}/drain"): ("worker.drain", "worker"),
     ("POST", f"{_API}/workers/{{name}}/undrain"): ("worker.undrain", "worker"),
     ("DELETE", f"{_API}/workers/{{name}}"): ("worker.forget", "worker"),
-    ("POST", f"{_API}/login"): ("login", ""),
-    ("POST", f"{_API}/login/link"): ("login.link", ""),
-    ("GET", f"{_API}/login/oidc/callback"): ("login.oidc", ""),
+    ("POST", f"{_API}/login"): (LOGINS["password"], ""),
+    ("POST", f"{_API}/login/link"): (LOGINS["link"], ""),
+    ("GET", f"{_API}/login/oidc/callback"): (LOGINS["oidc"], ""),
     ("POST", f"{_API}/logout"): ("logout", ""),
     ("POST", f"{_API}/password"): ("password.change", ""),
     ("DELETE", f"{_API}/sessions/{{id}}"): ("session.delete", "session"),
@@ -171,6 +173,10 @@ def _note(
         address=address, action=said.action or action or "read", outcome=outcome, details={**details, **said.details},
         object=said.object or (f"{kind} {named}" if kind and named else "" if action else _route(request)),
     )  # fmt: skip
+    if action in LOGINS.values():
+        audit.logins[action, outcome] += 1
+    elif outcome is Outcome.REFUSED:
+        audit.refused[note.via] += 1
     for part_action, part_object, part_outcome, part_details in said.parts:
         audit.note(Note(
             ms=note.ms, who=note.who, via=note.via, address=note.address, action=part_action, object=part_object,

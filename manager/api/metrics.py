@@ -12,14 +12,17 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from common.access.audit_chain import Outcome
+from common.access.callers import Via
 from common.access.rights import OWNER, Role
 from common.errors import EtcdError, UnavailableError
 from common.protocol.clocks import Clocks
 from common.runlog import DayCounts
 from common.version import VERSION
+from manager.access.audited import LOGINS
 from manager.access.needs import needs
 from manager.cluster.health import Report
 from manager.parts import PARTS, Parts
@@ -33,11 +36,13 @@ _WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditState:
-    """Of this manager's audit, in entries."""
+    """Of this manager's audit: entries, and the calls that it has counted."""
 
     waiting: int
     not_on_disk: int
     lost: int
+    logins: Mapping[tuple[str, Outcome], int]
+    refused: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,7 @@ class Measured:
     workers: Sequence[SeenWorker] | None
     clocks: Clocks | None
     audit: AuditState
+    sessions: int | None
 
 
 def families(seen: Measured) -> Iterator[Metric]:
@@ -64,6 +70,8 @@ def families(seen: Measured) -> Iterator[Metric]:
     yield InfoMetricFamily("etcron_build", "What this manager is.", {"version": VERSION})
     yield from _servers(seen.report)
     yield from _audit(seen.audit)
+    if seen.sessions is not None:
+        yield _gauge("etcron_sessions_open", "Sessions of people who have logged in.", seen.sessions)
     yield from _jobs(seen)
     if seen.workers is not None:
         yield from _workers(seen.workers, seen.clocks, seen.report.clocks["maxClockSkewMs"])
@@ -91,6 +99,15 @@ def _audit(audit: AuditState) -> Iterator[Metric]:
     yield _gauge("etcron_audit_waiting", "This manager's audit entries that the log store lacks.", audit.waiting)
     yield _gauge("etcron_audit_not_on_disk", "Of these, those in memory alone.", audit.not_on_disk)
     yield _gauge("etcron_audit_lost", "Audit entries that found no room, since this manager started.", audit.lost)
+    logins = CounterMetricFamily("etcron_logins", "Logins at this manager.", labels=["way", "outcome"])
+    for way, action in LOGINS.items():
+        for outcome in Outcome:
+            logins.add_metric([way, outcome.replace(" ", "_")], audit.logins.get((action, outcome), 0))
+    yield logins
+    refused = CounterMetricFamily("etcron_calls_refused", "Other calls that this manager has refused.", labels=["via"])
+    for via in Via:
+        refused.add_metric([via], audit.refused.get(via, 0))
+    yield refused
 
 
 def _jobs(seen: Measured) -> Iterator[Metric]:
@@ -213,7 +230,8 @@ class _Once(Collector):
 
 
 async def _measured(parts: Parts) -> Measured:
-    watching, store_is_away = parts.watching, parts.health.log_store_away  # then nobody waits to find it away again
+    watching, directory = parts.watching, parts.directory
+    store_is_away = parts.health.log_store_away  # then nobody waits to find it away again
     report, failing, today, workers, clocks = await asyncio.gather(
         parts.health.look(OWNER),
         _known(parts.history.count_failing(watching.catalog, MAX_FAILING), unless=store_is_away),
@@ -233,7 +251,14 @@ async def _measured(parts: Parts) -> Measured:
         today=today,
         workers=workers,
         clocks=clocks,
-        audit=AuditState(waiting=parts.audit.waiting, not_on_disk=parts.audit.not_on_disk, lost=parts.audit.lost),
+        audit=AuditState(
+            waiting=parts.audit.waiting,
+            not_on_disk=parts.audit.not_on_disk,
+            lost=parts.audit.lost,
+            logins=parts.audit.logins,
+            refused=parts.audit.refused,
+        ),
+        sessions=len(directory.sessions) if directory.synced.is_set() and directory.stale_since_ms is None else None,
     )
 
 

@@ -11,12 +11,16 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from common.access.callers import Via
+from common.access.rights import Role
 from common.protocol.clocks import Clocks, Measured
 from common.protocol.keys import RunId
 from common.protocol.member import Beat
 from common.protocol.run import Verdict
 from common.version import VERSION
+from manager.access.passwords import Passwords
 from manager.api import metrics
+from tests.support.access import Accessing
 from tests.support.counting import count_records
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.joining import join
@@ -95,6 +99,28 @@ async def test_a_deleted_job_fails_no_more(manager: Managed, monkeypatch: pytest
     assert (await scrape(manager))["etcron_jobs_failing"] == 1, "it is behind the first names that are read"
 
 
+async def test_logins_by_way_and_outcome_and_calls_that_were_refused(place: Place) -> None:
+    async with managing(place, auth="required", trustOwner=True) as manager:
+        access = Accessing(manager)
+        password = "three words in a row"
+        bearer = await access.user("alice", Role.VIEWER, password=await Passwords().hash(password))
+        for tried in ("wrong", "wrong", password):
+            await manager.http.post("/api/v1/login", json={"name": "alice", "password": tried})
+            manager.http.session.cookie_jar.clear()
+        await manager.http.post("/api/v1/login/link", json={"secret": "none"})
+        for headers in (bearer, bearer, {"Authorization": "Bearer etcron_0_0"}):
+            await manager.http.get("/api/v1/users", headers=headers)
+        samples = await scrape(manager)
+    counted = {name: value for name, value in samples.items() if name.startswith(("etcron_logins", "etcron_calls"))}
+    assert {name: value for name, value in counted.items() if value} == {
+        "etcron_logins_total{outcome=done,way=password}": 1, "etcron_logins_total{outcome=refused,way=password}": 2,
+        "etcron_logins_total{outcome=refused,way=link}": 1, "etcron_calls_refused_total{via=token}": 2,
+        "etcron_calls_refused_total{via=nobody}": 1,
+    }  # fmt: skip
+    assert len(counted) == 3 * 4 + len(Via), "the others are there from the start, so that an increase is seen"
+    assert samples["etcron_sessions_open"] == 1
+
+
 async def test_open_runs(manager: Managed) -> None:
     samples = await scrape(manager)
     assert (samples["etcron_runs_open"], samples["etcron_oldest_run_seconds"]) == (0, 0)
@@ -145,6 +171,7 @@ async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path:
     assert {name.partition("{")[0] for name in samples} == {
         "etcron_build_info", "etcron_ready", "etcron_problems", "etcron_etcd_up", "etcron_log_store_up",
         "etcron_audit_waiting", "etcron_audit_not_on_disk", "etcron_audit_lost",
+        "etcron_logins_total", "etcron_calls_refused_total",
     }  # fmt: skip
 
 
@@ -212,5 +239,12 @@ async def test_documents_and_alerts_name_what_there_is(manager: Managed) -> None
 
 
 def test_no_alert_is_raised_by_each_manager() -> None:
-    text = ALERTS.read_text()
-    assert len(re.findall(r"\bmax without \(instance\) \(etcron_\w+", text)) == len(re.findall(r"\betcron_\w+", text))
+    used = re.findall(r"(.*)\b(etcron_\w+)", re.sub("#.*", "", ALERTS.read_text()))
+    assert used
+    for before, metric in used:
+        joined = (
+            r"sum without \(instance.*\) \(increase\($"
+            if metric.endswith("_total")
+            else r"max without \(instance\) \($"
+        )
+        assert re.search(joined, before), metric
