@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server, count
 from cli.client import Client, Document
@@ -69,7 +70,42 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _row(entry: Document) -> tuple[str, ...]:
     words = (str(entry[name]) or "-" for name in ("who", "via", "address", "action", "object", "outcome"))
-    return (local(entry["ms"]), *words, value_text(entry["details"]) if entry["details"] else "-")
+    return (local(entry["ms"]), *words, _details(entry["details"]) or "-")
+
+
+def _details(details: Document) -> str:
+    """In one line: the fields that have changed, each as it was and is, and what else there is to say."""
+    others = {name: value for name, value in details.items() if name != "changes"}
+    changes = details.get("changes", {})
+    told = [f"{field}: {_change(change)}" for field, change in changes.items()]
+    return "; ".join(told + [f"{name}: {_brief(value)}" for name, value in others.items()])
+
+
+def _change(change: Any) -> str:
+    if not isinstance(change, dict):
+        return _brief(change)
+    if "from" in change or "to" in change:
+        return f"{_brief(change.get('from'))} -> {_brief(change.get('to'))}"
+    return ", ".join(
+        f"{what} {' '.join(names)}" for what, names in change.items()
+    )  # of variables there are names alone
+
+
+def _brief(value: Any) -> str:
+    if value in (None, "", [], {}):
+        return "none"
+    match value:
+        case {"begins": str(begins), "characters": characters}:
+            return f"{begins}... ({characters} characters)"
+        case dict():
+            return ", ".join(
+                f"{name}={'|'.join(map(value_text, one if isinstance(one, list) else [one]))}"
+                for name, one in value.items()
+            )
+        case list():
+            return ", ".join(map(value_text, value))
+        case _:
+            return value_text(value)
 
 
 def _verify(arguments: argparse.Namespace) -> int:

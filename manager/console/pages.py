@@ -178,7 +178,7 @@ def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
             asset=console.assets.url,
             languages=LANGUAGES,
             target=request.match_info.get("name") or request.match_info.get("id") or "",
-            schema=_JOB if page.scripts in ("form", "job") else None,
+            schema=_JOB if page.scripts in ("form", "job", "audit") else None,
         )
         response = web.Response(text=text, content_type="text/html")
         response.enable_compression()  # where the browser takes it: a shell is a third of its size then

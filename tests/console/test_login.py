@@ -306,6 +306,38 @@ async def test_audit_is_filtered_by_pages(guarded: Guarded) -> None:
     await looks_good(guarded.console, page, "audit")
 
 
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en-GB", ["Command", "true", "false", "D=***", "D=*** (another value)", "revision"]),
+        ("zh-CN", ["命令", "true", "false", "D=***", "值已更改", "修订"]),
+    ],
+)
+async def test_audit_tells_a_change_field_by_field(guarded: Guarded, language: str, said: list[str]) -> None:
+    root = await guarded.access.user("root", Role.ADMIN, password=await Passwords().hash(PASSWORD))
+    for command, value in (("true", "1"), ("false", "2")):
+        spec = {"command": command, "cronExpr": "@yearly", "env": {"D": value}, "retry": {"limit": int(value)}}
+        async with guarded.manager.http.put("/api/v1/jobs/told", json=spec, headers=root) as answer:
+            assert answer.ok, await answer.text()
+    async with guarded.manager.http.delete("/api/v1/jobs/told", headers=root) as answer:
+        assert answer.ok
+    page = await guarded.console.open("/audit?object=job told", locale=language)
+    await page.locator("#login-name").fill("root")
+    await page.locator("#login-password").fill(PASSWORD)
+    await page.locator("#login-password").press("Enter")
+    await expect(page.locator("#me-name")).to_have_text("root")
+    await opened_until_it_shows(page, "/audit?object=job told", "#entries", "job.delete")
+    changed = page.locator("#entries > div > table > tbody > tr").nth(1)
+    await changed.locator("summary").click()
+    for text in said:
+        await expect(changed.locator("details")).to_contain_text(text)
+    await expect(page.locator("#entries pre")).to_have_count(0)
+    await expect(page.locator("#entries")).not_to_contain_text('{"')
+    for summary in await page.locator("#entries summary").all():
+        await summary.click()
+    await guarded.console.shoot_all(page, f"audit-details-{language}", whole=True)
+
+
 async def test_link_that_is_good_once_lets_its_holder_in_and_says_so(guarded: Guarded) -> None:
     secret = await make_link(
         guarded.access.etcd, guarded.access.keys, subject=Subject.parse("uid:0"), reason="recovery",

@@ -74,6 +74,16 @@ _REFUSED = {
     **_ENTRY, "seq": 6, "who": "api 10.0.0.2", "via": "nobody", "action": "login", "object": "", "outcome": "refused",
     "details": {},
 }  # fmt: skip
+_MANY_CHANGES = {
+    **_ENTRY, "seq": 5, "details": {
+        "changes": {
+            "timeoutSeconds": {"to": 60}, "labels": {"from": {"team": "a"}, "to": {}},
+            "env": {"added": ["A", "B"], "changed": ["C"]},
+            "stdin": {"from": "", "to": {"begins": "select", "characters": 2000, "sha256": "00"}},
+        },
+        "revision": 12, "runAs": ["app", "@worker"], "workers": {"zone": ["eu", "us"]}, "replayed": True,
+    },
+}  # fmt: skip
 _CHAIN = {
     "chain": "host.ab",
     "entries": 7,
@@ -105,7 +115,12 @@ _ANSWERS: dict[str, tuple[int, Any]] = {
     "POST /jobs/backup/versions/41/restore": (200, {"job": {**_JOB, "revision": 42}, "warnings": []}),
     "GET /audit": (
         200,
-        {"items": [_ENTRY, _REFUSED], "nextCursor": None, "waiting": 1, "warnings": ["1 entry is on its way"]},
+        {
+            "items": [_ENTRY, _REFUSED, _MANY_CHANGES],
+            "nextCursor": None,
+            "waiting": 1,
+            "warnings": ["1 entry is on its way"],
+        },
     ),
     "GET /audit/verify": (200, {"items": [_CHAIN, _BROKEN], "whole": False, "nextCursor": None}),
     "GET /runs": (200, {"items": [_RUN, _OTHER_RUN], "nextCursor": None, "warnings": ["some are missing"]}),

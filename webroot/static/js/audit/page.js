@@ -9,6 +9,7 @@ import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
+import { details } from "./details.js";
 
 const NAMES = ["who", "action", "object", "outcome", "from", "to"];
 /** More pages of a verification than any audit has: nothing loops for ever. */
@@ -54,12 +55,6 @@ const COLUMNS = [
   { key: "outcome", draw: (/** @type {any} */ one) => h("span", { class: one.outcome === "done" ? "tone-ok" : "tone-bad" }, word("outcome", one.outcome)) },
   { key: "details", draw: details, className: "wraps" },
 ];
-
-/** @param {any} entry */
-function details({ details: more }) {
-  if (!Object.keys(more).length) return null;
-  return h("details", {}, h("summary", {}, Object.keys(more).join(", ")), h("pre", { class: "named" }, JSON.stringify(more, null, 1)));
-}
 
 /** @param {Pager} pager @param {AbortSignal} signal */
 async function load(pager, signal) {

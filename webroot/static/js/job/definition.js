@@ -25,8 +25,9 @@ export function showDefinition(box, { spec, savedMs, savedBy, revision }, above 
 /** Field by field. @param {string} caption @param {any[]} changes */
 export function differences(caption, changes) {
   const rows = changes.flatMap(({ field, before, after }) => {
-    const [now, then] = [partsOf(field, after), new Map(partsOf(field, before))];
-    return now.map(([path, value]) => ({ field: path, before: then.get(path), after: value })).filter((one) => JSON.stringify(one.before) !== JSON.stringify(one.after));
+    const [then, now] = [new Map(partsOf(field, before)), new Map(partsOf(field, after))];
+    return [...new Set([...then.keys(), ...now.keys()])].map((path) => ({ field: path, before: then.get(path), after: now.get(path) }))
+      .filter((one) => JSON.stringify(one.before) !== JSON.stringify(one.after) && !(isNothing(one.before) && isNothing(one.after)));
   });
   if (!rows.length) return h("p", { class: "muted" }, t("versions.same"));
   return grid(caption, [
@@ -57,7 +58,7 @@ function valueOf(path, value) {
   if (typeof value !== "object" && choiceOf(path, value)) return choiceOf(path, value);
   if (typeof value === "number" && unit === "seconds") return value === 0 ? t("duration.s", { s: "0" }) : duration(value * 1000);
   if (typeof value === "number") return unit === "bytes" ? size(value) : String(value);
-  if (input === "pairs") return pairsOf(value).map(line);
+  if (input === "pairs" && typeof value === "object") return pairsOf(value).map(line);
   if (Array.isArray(value)) return value.map((one) => line(textOf(one)));
   if (typeof value === "object") return Object.entries(value).map(([name, inner]) => line(`${name}=${textOf(inner)}`));
   return h("code", {}, value);
