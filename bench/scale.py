@@ -4,6 +4,9 @@ The jobs are put directly into etcd, as if saved more than a year ago and decide
 worker's start-up lasts from its start as a process to its first claim: of a job that is due already, once the marks of
 all have been looked at. Idle is between two minutes; the worker is the steward, too, and has looked at each job once by
 then. CPU seconds are told beside the time, which depends on what else goes on.
+
+What being known costs a call: one manager with the smallest size answers its owner, who needs no login, a session and a
+token in turn, and the medians are compared.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +48,11 @@ _GOALS: Final = {
     "worker: idle CPU": at_most(2),
     "manager: a page of jobs": at_most(50),
 }
+_LOOKS: Final = {"a page of jobs": "/api/v1/jobs", "GET /job/list": "/job/list"}
+_IN_TURN: Final = 300
+"""Times that each is asked by each caller."""
+_LOGIN_MS: Final = at_most(0.2)
+_PASSWORD: Final = "three words in a row"
 _GROWTH: Final = (
     "worker: start-up",
     "worker: CPU of the start-up",
@@ -69,7 +78,8 @@ def one_round(share: float) -> list[Figure]:
     for name in _GROWTH:
         label = f"{name}, {sizes[-1]:,} to {sizes[-2]:,} jobs"
         figures.append(ratio(label, found[-1][name][0], found[-2][name][0], at_most(growth)))
-    return figures
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        return figures + asyncio.run(_logged_in(Path(folder), sizes[0], share))
 
 
 def specs(size: int) -> Iterator[JobSpec]:
@@ -130,18 +140,8 @@ async def _until_after_the_minute() -> None:
 
 async def manager_with(cluster: Cluster, jobs: int) -> dict[str, tuple[float, str]]:
     """Figures of a manager with so many jobs."""
-    port = free_port()
-    manager = Process(
-        "manager",
-        "manager-1",
-        cluster.directory / "manager-1",
-        (*cluster.shared, "--auth", "off", "--api-port", str(port)),
-    )
-    cluster.managers.append(manager)
-    manager.start()
-    assert manager.popen is not None
-    pid = manager.popen.pid
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as http:
+    url, pid = _manager(cluster, "--auth", "off")
+    async with aiohttp.ClientSession(url) as http:
         started_s = await until_listed(http, jobs)
         memory = resident_mib(pid)
         page_ms = await times_ms(lambda: ask(http, "/api/v1/jobs"))
@@ -157,6 +157,63 @@ async def manager_with(cluster: Cluster, jobs: int) -> dict[str, tuple[float, st
         "manager: memory more meanwhile": (max(0.0, peak.mib - memory), "MiB"),
         "manager: length of the list": (length / 2**20, "MiB"),
     }
+
+
+def _manager(cluster: Cluster, *flags: str) -> tuple[str, int]:
+    """A manager that starts: where it will serve, and its process."""
+    port = free_port()
+    flags = (*cluster.shared, *flags, "--api-port", str(port))
+    manager = Process("manager", "manager-1", cluster.directory / "manager-1", flags)
+    cluster.managers.append(manager)
+    manager.start()
+    assert manager.popen is not None
+    return f"http://127.0.0.1:{port}", manager.popen.pid
+
+
+async def _logged_in(folder: Path, size: int, share: float) -> list[Figure]:
+    """What a session and a token cost a call."""
+    async with running_cluster(folder, workers=0, managers=0) as cluster, AsyncExitStack() as stack:
+        await save_directly(cluster.etcd.endpoint, specs(size), days_ago=SAVED_DAYS_AGO)
+        url, _ = _manager(cluster, "--auth", "required", "--trust-owner", "true")
+        owner = await stack.enter_async_context(aiohttp.ClientSession(url, cookie_jar=aiohttp.DummyCookieJar()))
+        await until_listed(owner, size)
+        browser = await stack.enter_async_context(aiohttp.ClientSession(url, cookie_jar=aiohttp.CookieJar(unsafe=True)))
+        everything = {"labels": "all", "runAs": "all", "workers": "all"}
+        await _sent(owner, "users", {"name": "alice", "password": _PASSWORD})
+        await _sent(owner, "bindings", {"subject": "user:alice", "role": "viewer", **everything})
+        login = await _sent(browser, "login", {"name": "alice", "password": _PASSWORD})
+        browser.headers.update({"X-Etcron": "1", "X-Etcron-Session": login["csrf"]})
+        bearer = {"Authorization": f"Bearer {(await _sent(browser, 'tokens', {'name': 'bench'}))['token']}"}
+        script = await stack.enter_async_context(aiohttp.ClientSession(url, headers=bearer))
+        figures = []
+        for what, path in _LOOKS.items():
+            took_ms = await _in_turn((owner, browser, script), path, times=max(5, round(_IN_TURN * share)))
+            name = f"{size:,} jobs, manager: {what}"
+            figures.append(Figure(name=f"{name}, without a login", value=took_ms[0], unit="ms"))
+            for who, more in zip(("a session", "a token"), took_ms[1:], strict=True):
+                cost = Figure(name=f"{name}, more with {who}", value=more - took_ms[0], unit="ms", goal=_LOGIN_MS)
+                figures.append(cost)
+        return figures
+
+
+async def _sent(http: aiohttp.ClientSession, what: str, body: dict[str, str]) -> dict[str, str]:
+    async with http.post(f"/api/v1/{what}", json=body) as answer:
+        if answer.status not in (200, 201):
+            raise WrongError(f"{what}: {answer.status} {await answer.text()}")
+        document: dict[str, str] = await answer.json()
+        return document
+
+
+async def _in_turn(callers: Sequence[aiohttp.ClientSession], path: str, *, times: int) -> list[float]:
+    """The median in ms of each caller's calls."""
+    took_ms: list[list[float]] = [[] for _ in callers]
+    for number in range(times):
+        for turn in range(len(callers)):
+            which = (number + turn) % len(callers)  # none always follows the same one
+            began = time.perf_counter()
+            await ask(callers[which], path)
+            took_ms[which].append((time.perf_counter() - began) * 1000)
+    return [statistics.median(took) for took in took_ms]
 
 
 async def _streamed(http: aiohttp.ClientSession) -> int:
