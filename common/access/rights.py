@@ -8,8 +8,9 @@ admin     also workers, users, bindings, tokens of others, unblock
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -127,6 +128,10 @@ class Rights:
     """
 
     grants: tuple[Grant, ...] = ()
+    guarded: frozenset[str] = field(default=frozenset(), compare=False)
+    """Labels by which all bindings that there are say which jobs editors reach: a caller gives a job such a label only
+    where they are bound to its value, so a worker's rules for secrets may go by it.
+    """
 
     @classmethod
     def of(cls, bindings: Iterable[Binding], subjects: frozenset[Subject]) -> Self:
@@ -135,7 +140,7 @@ class Rights:
 
     def capped(self, role: Role) -> Rights:
         """The same rights with at most this role."""
-        return Rights(tuple(grant.capped(role) for grant in self.grants))
+        return Rights(tuple(grant.capped(role) for grant in self.grants), self.guarded)
 
     def has(self, role: Role) -> bool:
         """Whether there is anything on which the caller has this role."""
@@ -212,12 +217,30 @@ class Rights:
         told that the name is taken, and nothing more of a job that they may not know of.
         """
         self.check_spec(Role.EDITOR, spec)
+        kept = before if before is not None and self.may(Role.EDITOR, before) else {}
+        new = sorted(spec.labels.items() - kept.items())
+        foreign = [f"{label}={of}" for label, of in new if label in self.guarded and not self._gives(label, of)]
+        if foreign:
+            raise ForbiddenError(
+                f"job {spec.name} may not get the label {', '.join(foreign)}: editors are bound by labels of this "
+                "name, and you are bound to no such value"
+            )
         if is_new or self.may(Role.EDITOR, before):
             return
         taken = "this needs the role editor on it as it is now"
         if not self.sees(before):
             taken = "the name is taken by a job that you may not change"
         raise ForbiddenError(f"job {spec.name}: {taken}")
+
+    def _gives(self, label: str, value: str) -> bool:
+        editing = (grant.labels.wanted for grant in self.grants if grant.role.covers(Role.EDITOR))
+        return any(wanted is None or value in wanted.get(label, ()) for wanted in editing)
+
+
+def guarded_labels(bindings: Iterable[Binding]) -> frozenset[str]:
+    """Those by which bindings say which jobs their editors reach."""
+    editing = (one.grant.labels.wanted for one in bindings if one.grant.role.covers(Role.EDITOR))
+    return frozenset(label for wanted in editing for label in wanted or ())
 
 
 OWNER: Final = Rights((Grant(role=Role.ADMIN, labels=EVERYTHING, run_as=None, workers=EVERYTHING),))

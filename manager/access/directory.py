@@ -25,7 +25,7 @@ from typing import Any, Final, Generic, TypeVar
 from common.access.accounts import Service, User
 from common.access.callers import Identity, Via
 from common.access.credentials import Session, SessionWay, Token, digest_of
-from common.access.rights import OWNER, Binding, Rights
+from common.access.rights import OWNER, Binding, Rights, guarded_labels
 from common.access.subjects import Subject, SubjectKind
 from common.clock import Clock
 from common.errors import LoginNeededError, UnavailableError
@@ -87,6 +87,7 @@ class Directory:
         self._unreadable: set[Subject] = set()
         """Users whose record cannot be read: as if they were disabled."""
         self._by_subject: dict[Subject, list[Binding]] = {}
+        self._guarded: frozenset[str] = frozenset()
         self._identities: dict[tuple[Via, str], Identity] = {}
         self._rights: dict[Identity, Rights] = {}
         self._watched: dict[object, tuple[Identity, Rights, Ended]] = {}
@@ -290,7 +291,7 @@ class Directory:
 
     def rights_by_bindings(self, subjects: frozenset[Subject]) -> Rights:
         """What the bindings give to who counts as these."""
-        return Rights(tuple(binding.grant for binding in self.bindings_of(subjects)))
+        return Rights(tuple(binding.grant for binding in self.bindings_of(subjects)), self._guarded)
 
     def bindings_of(self, subjects: frozenset[Subject]) -> list[Binding]:
         """The bindings of all of these, by id."""
@@ -365,7 +366,7 @@ class Directory:
             by_subject: defaultdict[Subject, list[Binding]] = defaultdict(list)
             for binding in self.bindings.values():
                 by_subject[binding.subject].append(binding)
-            self._by_subject = dict(by_subject)
+            self._by_subject, self._guarded = dict(by_subject), guarded_labels(self.bindings.values())
         self._identities.clear()
         self._rights.clear()
         self._tell_ends()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.access.rights import OWNER, WORKER, Binding, Grant, Rights, Role
+from common.access.rights import OWNER, WORKER, Binding, Grant, Rights, Role, guarded_labels
 from common.access.selectors import EVERYTHING, Selector
 from common.access.subjects import Subject
 from common.errors import ForbiddenError, NotFoundError
@@ -103,6 +103,35 @@ def test_save_needs_one_binding_that_allows_all_of_it(name: str) -> None:
     else:
         with pytest.raises(ForbiddenError):
             Rights(case.grants).check_save(case.spec, case.before, is_new=case.before is None)
+
+
+@pytest.mark.parametrize(
+    ("labels", "before", "allowed"),
+    [
+        ({"team": "billing", "env": "prod"}, None, False),
+        ({"team": "billing", "env": "test"}, None, True),
+        ({"team": "billing", "env": "prod"}, {"team": "billing", "env": "prod"}, True),
+        ({"team": "billing", "env": "prod"}, {"team": "sales", "env": "prod"}, False),
+        ({"team": "billing", "colour": "red"}, None, True),
+    ],
+    ids=["another's", "one's own by another binding", "it has it already", "a hidden job has it", "nobody's"],
+)
+def test_label_by_which_editors_are_bound_is_given_by_those_who_are_bound_to_it(
+    labels: dict[str, str], before: dict[str, str] | None, allowed: bool
+) -> None:
+    ours = (
+        EDITOR,
+        grant(Role.EDITOR, Selector.of({"env": ["test"]})),
+        grant(Role.VIEWER, Selector.of({"env": ["prod"]})),
+    )
+    others = (grant(Role.ADMIN, Selector.of({"env": ["prod"]})), grant(Role.VIEWER, Selector.of({"colour": ["red"]})))
+    bindings = [Binding(id="", subject=Subject.parse("user:x"), grant=one) for one in (*ours, *others)]
+    rights = Rights(ours, guarded_labels(bindings)).capped(Role.EDITOR)
+    if allowed:
+        rights.check_save(job(labels), before, is_new=before is None)
+        return
+    with pytest.raises(ForbiddenError, match="may not get the label env=prod"):
+        rights.check_save(job(labels), before, is_new=before is None)
 
 
 def test_editor_hears_that_a_name_is_taken_and_nothing_of_who_has_it() -> None:

@@ -69,6 +69,23 @@ async def test_attack_run_of_another_team_is_killed_or_given_up_by_its_guessed_i
             await refused(world, headers, "POST", path, sent, status=404, says=f"no run {run}: it never was")
 
 
+async def test_attack_job_gets_a_label_that_secrets_of_others_go_by(world: World) -> None:
+    """A worker gives a secret to jobs with zone=vault, and an editor of team=ours adds that label to their own job."""
+    headers = world.callers["editor", "own"]
+    sent = body("ours", {**OURS, "zone": "vault"})
+    status, _ = await world.call(headers, "PUT", f"{JOBS}/ours", sent)
+    assert status == 200, "no editor is bound by it: it is nobody's"
+    await world.access.bind("group:vault", Role.EDITOR, labels={"zone": ["vault"]})
+    for name in ("ours", "new"):
+        other = body(name, {**OURS, "zone": "cellar"})
+        await refused(world, headers, "PUT", f"{JOBS}/{name}", other, status=403, says="the label zone=cellar")
+    form = {"job": json.dumps({"name": "new", "command": "true", "cronExpr": "@yearly", "labels": sent["labels"]})}
+    status, text = await world.call(headers, "POST", "/job/save", form=form)
+    assert "the label zone=vault" in text, (status, text)
+    status, text = await world.call(headers, "PUT", f"{JOBS}/ours", {**sent, "command": "false"})
+    assert status == 200, f"it has the label already: {text}"
+
+
 async def test_attack_version_with_another_user_is_restored(world: World) -> None:
     headers = await world.access.user("mallory", Role.EDITOR, labels={"team": ["ours"]}, run_as=["@worker"])
     await world.version("ours", OURS, revision=8, user="root")
