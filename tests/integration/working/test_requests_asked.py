@@ -201,7 +201,14 @@ async def test_a_workers_own_sequence_is_run_by_that_worker(place: Place, world:
 
 
 @pytest.mark.parametrize(
-    "now", [{"user": "nobody"}, {"labels": {"team": "b"}}, {"workers": {"zone": ["eu"]}}, {"timeoutSeconds": 60}]
+    "now",
+    [
+        {"user": "nobody"},
+        {"labels": {"team": "b"}},
+        {"workers": {"zone": ["eu"]}},
+        {"workers": {"zone": ["us"]}},
+        {"timeoutSeconds": 60},
+    ],
 )
 async def test_attack_code_that_was_chosen_for_a_job_waits_until_the_job_runs_as_somebody_else(
     place: Place, world: World, now: dict[str, Any]
@@ -222,6 +229,7 @@ async def test_attack_code_that_was_chosen_for_a_job_waits_until_the_job_runs_as
         assert record["output"] == "theirs\n"
     else:
         assert (record["status"], record["reason"], record.get("output", "")) == ("skipped", "job changed", "")
+        assert "the job has another user, other labels or other workers since; ask for it again" in record["err"]
 
 
 # What takes its place
