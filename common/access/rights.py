@@ -90,6 +90,17 @@ class Binding:
         }  # fmt: skip
 
     @classmethod
+    def from_json(cls, value: bytes, *, id: str) -> Self:  # noqa: A002 - it is its name
+        """Read the value of its key; ValueError where it is none."""
+        try:
+            document = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"no JSON: {error!s:.100}") from None
+        if not isinstance(document, dict):
+            raise ValueError("no object")
+        return cls.from_document(document, id=id)
+
+    @classmethod
     def from_document(cls, document: Mapping[str, Any], *, id: str) -> Self:  # noqa: A002 - it is its name
         """Read its JSON; ValueError where it is none. What is left out grants nothing."""
         try:

@@ -45,6 +45,13 @@ def earlier(txn: Txn, there: KeyValue | None, value: bytes | None, refusal: TxnR
     return Fate.NEVER if is_same else 0
 
 
+def none_written(prefix: str, revision: int) -> Guards:
+    """No record of this kind was written since all of their names were read, so none is like a new one: of two whose
+    names differ only in capital letters, added at once, the second finds the first.
+    """
+    return (none_under_since(prefix, revision),)
+
+
 def sweep(keys: Sequence[str]) -> Txn:
     """Tokens, sessions and bindings that go with their owner. None of them is ever made again under its name."""
     return Txn([], [Delete(key) for key in keys])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -164,39 +163,36 @@ class Directory:
         held = self.tokens.get(token_id)
         if held is None or not hmac.compare_digest(held.record.digest, digest) or self._is_over(held.record.expires_ms):
             raise LoginNeededError("the token is not valid, or not any more: make a new one")
-        known = self._identities.get((Via.TOKEN, token_id))
-        return known or self._remember(Via.TOKEN, token_id, self._identity_of_token(held))
+        if (known := self._identities.get((Via.TOKEN, token_id))) is not None:
+            return known
+        owner, token = held.record.owner, held.record
+        if not self._is_good(owner, since=held.made_at):
+            raise LoginNeededError(f"the token is not valid: {owner} is disabled, or there is none any more")
+        identity = Identity(
+            name=f"{owner.name} (token {token.name})", subjects=self.subjects_of(owner), via=Via.TOKEN,
+            credential=token.id,
+        )  # fmt: skip
+        return self._remember(Via.TOKEN, token_id, identity)
 
     def by_session(self, digest: str) -> tuple[Identity, Held[Session]]:
         """Whose session this is; LoginNeededError: there is no such session (any more)."""
         held = self.sessions.get(digest)
         if held is None or self._is_over(held.record.expires_ms):
             raise LoginNeededError("the session is over: log in again")
-        known = self._identities.get((Via.SESSION, digest))
-        return known or self._remember(Via.SESSION, digest, self._identity_of_session(held)), held
-
-    def _identity_of_token(self, held: Held[Token]) -> Identity:
-        owner, token = held.record.owner, held.record
-        if not self._is_good(owner, since=held.made_at):
-            raise LoginNeededError(f"the token is not valid: {owner} is disabled, or there is none any more")
-        return Identity(
-            name=f"{owner.name} (token {token.name})", subjects=self.subjects_of(owner), via=Via.TOKEN,
-            credential=token.id,
-        )  # fmt: skip
-
-    def _identity_of_session(self, held: Held[Session]) -> Identity:
+        if (known := self._identities.get((Via.SESSION, digest))) is not None:
+            return known, held
         if not self.is_good_session(held):
             raise LoginNeededError(
                 "the session is over: its user is disabled, has another password, or is there no more; log in again"
             )
-        return self.identity_of(held.record)
+        return self._remember(Via.SESSION, digest, self.identity_of(held.record)), held
 
     def identity_of(self, session: Session) -> Identity:
         """Whose session it is."""
-        groups = {Subject(SubjectKind.GROUP, name) for name in session.groups}
+        subject, groups = session.subject, {Subject(SubjectKind.GROUP, name) for name in session.groups}
+        name = subject.name if subject.kind is SubjectKind.USER else f"{subject.kind} {subject.name}"
         return Identity(
-            name=_called(session.subject), subjects=self.subjects_of(session.subject) | groups, via=Via.SESSION,
-            credential=session.id,
+            name=name, subjects=self.subjects_of(subject) | groups, via=Via.SESSION, credential=session.id
         )  # fmt: skip
 
     def is_good_session(self, held: Held[Session]) -> bool:
@@ -381,7 +377,7 @@ class Directory:
                 service = None if kv is None else Held.of(kv, Service.from_json(kv.value, name=name))
                 _put(self.services, name, service)
             case "bindings":
-                binding = None if kv is None else Binding.from_document(_document(kv.value), id=name)
+                binding = None if kv is None else Binding.from_json(kv.value, id=name)
                 _put(self.bindings, name, binding)
             case "tokens":
                 _put(self.tokens, name, None if kv is None else Held.of(kv, Token.from_json(kv.value, id=name)))
@@ -421,18 +417,3 @@ def _put(held: dict[str, T], name: str, value: T | None) -> None:
         held.pop(name, None)
     else:
         held[name] = value
-
-
-def _document(value: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"no JSON: {error!s:.100}") from None
-    if not isinstance(document, dict):
-        raise ValueError("no object")
-    return document
-
-
-def _called(subject: Subject) -> str:
-    """As records name who logged in: a user by their name, a system user as ``uid 1000``."""
-    return subject.name if subject.kind is SubjectKind.USER else f"{subject.kind} {subject.name}"

@@ -82,7 +82,7 @@ async def verify_audit(request: web.Request) -> web.Response:
             walk, last_id = _step(kept, walk, last_id, heads, told), kept.id
         seen += len(found)
         if len(found) < _AT_ONCE:
-            told += _rest(walk, heads)
+            told += _ended(walk, None, heads)
             return _verified(told, None)
     return _verified(told, _cursor(last_id, walk))
 
@@ -119,10 +119,6 @@ def _ended(walk: Walk | None, following: str | None, heads: Mapping[str, Head]) 
             empty.end(heads[name])
             told.append(_chain(empty, heads[name]))
     return told
-
-
-def _rest(walk: Walk | None, heads: Mapping[str, Head]) -> list[dict[str, Any]]:
-    return _ended(walk, None, heads)
 
 
 def _chain(walk: Walk, head: Head | None) -> dict[str, Any]:

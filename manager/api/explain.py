@@ -86,7 +86,7 @@ async def _account(records: AccessRecords, subject: Subject) -> User | Service |
             return None if held is None else held.user
         case SubjectKind.SERVICE:
             kv = await records.etcd.get(records.keys.service(subject.name))
-            service = None if kv is None else records.service_of(kv)
+            service = None if kv is None else records.read(kv, Service)
             return service if isinstance(service, Service) else None
         case _:
             return None

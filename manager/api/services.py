@@ -13,7 +13,7 @@ from common.jobs.kinds import AnyText, Truth, says
 from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.access_fields import NAME
-from manager.api.users import ListQuery, removed_view
+from manager.api.users import page_by_name, removed_view
 from manager.http.bodies import Body
 from manager.parts import PARTS, answer, caller
 from manager.use_cases.access_records import Damaged
@@ -50,10 +50,8 @@ def add_routes(app: web.Application) -> None:
 @needs(Role.ADMIN, everywhere=True, guarded=True)
 async def list_services(request: web.Request) -> web.Response:
     """A page of service accounts, by name."""
-    records, query = request.app[PARTS].access_records, ListQuery.read(request)
-    kvs, more = await records.page(records.keys.services, query.cursor, query.limit)
-    items = [service_view(records.service_of(kv)) for kv in kvs]
-    return answer({"items": items, "nextCursor": items[-1]["name"] if more else None})
+    records = request.app[PARTS].access_records
+    return await page_by_name(request, records.keys.services, lambda kv: service_view(records.read(kv, Service)))
 
 
 @needs(Role.ADMIN, everywhere=True, guarded=True)

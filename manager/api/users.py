@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -13,6 +13,7 @@ from common.access.accounts import User
 from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.jobs.kinds import Truth, says
+from common.protocol.txn import KeyValue
 from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.access_fields import GROUPS, NAME, Secret
@@ -67,9 +68,15 @@ def add_routes(app: web.Application) -> None:
 @needs(Role.ADMIN, everywhere=True, guarded=True)
 async def list_users(request: web.Request) -> web.Response:
     """A page of users, by name."""
-    records, query = request.app[PARTS].access_records, ListQuery.read(request)
-    kvs, more = await records.page(records.keys.users, query.cursor, query.limit)
-    items = [user_view(records.user_of(kv)) for kv in kvs]
+    records = request.app[PARTS].access_records
+    return await page_by_name(request, records.keys.users, lambda kv: user_view(records.read(kv, User)))
+
+
+async def page_by_name(request: web.Request, prefix: str, view: Callable[[KeyValue], dict[str, Any]]) -> web.Response:
+    """A page of the accounts under a prefix."""
+    query = ListQuery.read(request)
+    kvs, more = await request.app[PARTS].access_records.page(prefix, query.cursor, query.limit)
+    items = [view(kv) for kv in kvs]
     return answer({"items": items, "nextCursor": items[-1]["name"] if more else None})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,9 @@ LAST: Final = (
     "is the last administrator who can log in: nobody could give rights any more. Make somebody else one first "
     "(etcron binding add user:NAME admin --labels all)"
 )
+
+
+A = TypeVar("A", User, Service)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,27 +75,21 @@ class AccessRecords:
     async def user(self, name: str) -> tuple[KeyValue, User | Damaged] | None:
         """A user as etcd holds them now; None: there is none of this name."""
         kv = await self.etcd.get(self.keys.user(name))
-        return None if kv is None else (kv, self.user_of(kv))
+        return None if kv is None else (kv, self.read(kv, User))
 
-    def user_of(self, kv: KeyValue) -> User | Damaged:
+    def read(self, kv: KeyValue, of: type[A]) -> A | Damaged:
+        """A user, or a service account."""
         name = self.keys.name_of(kv.key)
         try:
-            return User.from_json(kv.value, name=name)
-        except ValueError as error:
-            return Damaged(name=name, problem=str(error))
-
-    def service_of(self, kv: KeyValue) -> Service | Damaged:
-        name = self.keys.name_of(kv.key)
-        try:
-            return Service.from_json(kv.value, name=name)
+            return of.from_json(kv.value, name=name)
         except ValueError as error:
             return Damaged(name=name, problem=str(error))
 
     def binding_of(self, kv: KeyValue) -> Binding | Damaged:
         name = self.keys.name_of(kv.key)
         try:
-            return Binding.from_document(msgspec.json.decode(kv.value), id=name)
-        except (ValueError, RecursionError, AttributeError) as error:
+            return Binding.from_json(kv.value, id=name)
+        except ValueError as error:
             return Damaged(name=name, problem=f"{error!s:.200}")
 
     async def page(self, prefix: str, after: str | None, limit: int) -> tuple[Sequence[KeyValue], bool]:
@@ -104,22 +101,24 @@ class AccessRecords:
         """Every user whose record can be read."""
         found = {}
         async for kv in self._all(self.keys.users):
-            if isinstance(user := self.user_of(kv), User):
+            if isinstance(user := self.read(kv, User), User):
                 found[user.name] = HeldUser(kv=kv, user=user)
         return found
 
-    async def alike(self, name: str) -> str | None:
-        """Another user whose name differs from this one only in capital letters."""
-        folded = name.casefold()
-        names = [self.keys.name_of(kv.key) async for kv in self._all(self.keys.users)]
-        return next((other for other in names if other != name and other.casefold() == folded), None)
+    async def names(self, prefix: str) -> tuple[int, list[str]]:
+        """The revision, and the names of all records of a kind."""
+        revision, found = 0, list[str]()
+        async for page in self.etcd.read_prefix(prefix):
+            revision = page.revision
+            found += [self.keys.name_of(kv.key) for kv in page.kvs]
+        return revision, found
 
     async def users_named(self, names: Iterable[str]) -> dict[str, HeldUser]:
         """Those of them that there are."""
         held = await self.etcd.get_many([self.keys.user(name) for name in names])
         found = {}
         for kv in held.values():
-            if isinstance(user := self.user_of(kv), User):
+            if isinstance(user := self.read(kv, User), User):
                 found[user.name] = HeldUser(kv=kv, user=user)
         return found
 
@@ -194,10 +193,10 @@ class AccessRecords:
             guards = edits.remaining(bindings, await self.users(), self.ways, changed=changed)
         return guards
 
-    async def guards_of_change(self, before: User, after: User) -> Guards:
+    async def guards_of_change(self, before: User | Service, after: User | Service) -> Guards:
         """What has to stay so for this change; ConflictError: it would take the last administrator away."""
-        if not edits.may_lessen(before, after):
-            return ()
+        if isinstance(before, Service) or isinstance(after, Service) or not edits.may_lessen(before, after):
+            return ()  # no service account counts as an administrator
         bindings = await self.bindings()
         if not edits.is_administrator(before, bindings, self.ways):
             return edits.no_administrator_yet(bindings, self.keys)

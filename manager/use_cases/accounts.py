@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final, Generic
 
 from common.access.accounts import Service, User
 from common.access.subjects import Subject, SubjectKind
 from common.errors import ConflictError, NotFoundError
 from common.etcd.settle import growing_pause_s
 from common.protocol import account_edits as edits
+from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import KeyValue
-from manager.use_cases.access_records import MOST_SERVICES, MOST_USERS, AccessRecords, Damaged, Swept
+from manager.use_cases.access_records import MOST_SERVICES, MOST_USERS, A, AccessRecords, Damaged, Swept
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +42,24 @@ class UserChange:
         )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind(Generic[A]):
+    """A kind of account."""
+
+    of: type[A]
+    owner: SubjectKind
+    word: str
+    most: int
+    prefix: Callable[[AccessKeys], str]
+    """Of their keys."""
+
+
+_USERS: Final = _Kind(of=User, owner=SubjectKind.USER, word="user", most=MOST_USERS, prefix=lambda keys: keys.users)
+_SERVICES: Final = _Kind(
+    of=Service, owner=SubjectKind.SERVICE, word="service account", most=MOST_SERVICES, prefix=lambda keys: keys.services
+)
+
+
 class AccountService:
     """Makes, changes and removes accounts; any number of managers may do so at once."""
 
@@ -46,19 +67,10 @@ class AccountService:
         self._records = records
 
     async def add_user(self, name: str, *, password: str | None, groups: tuple[str, ...], by: str) -> User:
-        """``password``: its hash. ConflictError: there is such a user, or there are too many."""
-        records, now_ms = self._records, self._records.clock.wall_ms()
+        """``password``: its hash. ConflictError: there is such a user, or one of nearly that name, or too many."""
+        now_ms = self._records.clock.wall_ms()
         user = User(name=name, password=password, groups=groups, created_ms=now_ms, created_by=by, changed_ms=now_ms)
-        if await records.etcd.count(records.keys.users) >= MOST_USERS:
-            raise ConflictError(f"there are {MOST_USERS:,} users, which is the most: remove some")
-        if (other := await records.alike(name)) is not None:
-            raise ConflictError(
-                f"there is a user {other} already, and {name} differs from it only in capital letters: people would "
-                "take one for the other; choose another name"
-            )
-        what = f"{name} is a user now"
-        if not await records.write(what, records.keys.user(name), None, user.to_json(), records.deadline()):
-            raise ConflictError(f"there is a user {name} already")
+        await self._add(_USERS, user)
         _log.info("user %s was added", name, extra={"action": "user.added", "user": name, "by": by})
         return user
 
@@ -67,20 +79,8 @@ class AccountService:
 
         NotFoundError; ConflictError: it would take the last administrator away, or the record cannot be read.
         """
-        records, deadline, tries = self._records, self._records.deadline(), 0
-        while True:
-            there, before = await self._user(name)
-            if isinstance(before, Damaged):
-                raise ConflictError(
-                    f"the record of {name} cannot be read ({before.problem}): remove it, and add it anew"
-                )
-            after = change.of(before, records.clock.wall_ms())
-            guards = await records.guards_of_change(before, after)
-            what = f"{name} was changed"
-            if await records.write(what, there.key, there, after.to_json(), deadline, guards):
-                break
-            tries += 1
-            await asyncio.sleep(growing_pause_s(tries))
+        records, deadline = self._records, self._records.deadline()
+        after = await self._change(_USERS, name, lambda user: change.of(user, records.clock.wall_ms()), deadline)
         ended = []
         if change.password is not None or after.disabled:
             await records.sweep(ended := await records.sessions_of(name), deadline)
@@ -91,85 +91,87 @@ class AccountService:
 
     async def remove_user(self, name: str, *, by: str) -> Swept:
         """With their sessions, tokens and bindings. NotFoundError; ConflictError: it is the last administrator."""
-        records, deadline, tries = self._records, self._records.deadline(), 0
-        while True:
-            there, user = await self._user(name)
-            if isinstance(user, Damaged) or user.disabled:
-                break
-            after = user.disabled_at(records.clock.wall_ms())
-            guards = await records.guards_of_change(user, after)
-            if await records.write(f"{name} is disabled", there.key, there, after.to_json(), deadline, guards):
-                there, user = await self._user(name)
-                break
-            tries += 1
-            await asyncio.sleep(growing_pause_s(tries))
-        swept = await self._remove(Subject(SubjectKind.USER, name), there, deadline)
-        extra = {"action": "user.removed", "user": name, "by": by}
-        _log.info("user %s was removed", name, extra=extra)
+        swept = await self._remove(_USERS, name, lambda user: user.disabled_at(self._records.clock.wall_ms()))
+        _log.info("user %s was removed", name, extra={"action": "user.removed", "user": name, "by": by})
         return swept
 
     async def add_service(self, name: str, *, description: str, by: str) -> Service:
-        """ConflictError: there is such an account, or there are too many."""
-        records = self._records
-        service = Service(name=name, description=description, created_ms=records.clock.wall_ms(), created_by=by)
-        if await records.etcd.count(records.keys.services) >= MOST_SERVICES:
-            raise ConflictError(f"there are {MOST_SERVICES:,} service accounts, which is the most: remove some")
-        what = f"there is a service account {name} now"
-        if not await records.write(what, records.keys.service(name), None, service.to_json(), records.deadline()):
-            raise ConflictError(f"there is a service account {name} already")
+        """As `add_user`."""
+        now_ms = self._records.clock.wall_ms()
+        service = Service(name=name, description=description, created_ms=now_ms, created_by=by)
+        await self._add(_SERVICES, service)
         _log.info("service %s was added", name, extra={"action": "service.added", "service": name, "by": by})
         return service
 
     async def change_service(self, name: str, *, disabled: bool, by: str) -> Service:
         """The account as it is now; its tokens and bindings stay. NotFoundError; ConflictError: it cannot be read."""
-        records, deadline, tries = self._records, self._records.deadline(), 0
-        while True:
-            there = await self._service(name)
-            before = records.service_of(there)
-            if isinstance(before, Damaged):
-                raise ConflictError(
-                    f"the record of {name} cannot be read ({before.problem}): remove it, and add it anew"
-                )
-            after = replace(before, disabled=disabled)
-            if await records.write(f"{name} was changed", there.key, there, after.to_json(), deadline):
-                break
-            tries += 1
-            await asyncio.sleep(growing_pause_s(tries))
+        deadline = self._records.deadline()
+        after = await self._change(_SERVICES, name, lambda service: replace(service, disabled=disabled), deadline)
         extra = {"action": "service.changed", "service": name, "by": by, "disabled": disabled}
         _log.info("service %s is %s", name, "disabled" if disabled else "enabled", extra=extra)
         return after
 
     async def remove_service(self, name: str, *, by: str) -> Swept:
         """With its tokens and bindings. NotFoundError."""
-        records, deadline, tries = self._records, self._records.deadline(), 0
-        while True:
-            there = await self._service(name)
-            service = records.service_of(there)
-            if isinstance(service, Damaged) or service.disabled:
-                break
-            value = replace(service, disabled=True).to_json()
-            if await records.write(f"{name} is disabled", there.key, there, value, deadline):
-                there = await self._service(name)
-                break
-            tries += 1
-            await asyncio.sleep(growing_pause_s(tries))
-        swept = await self._remove(Subject(SubjectKind.SERVICE, name), there, deadline)
+        swept = await self._remove(_SERVICES, name, lambda service: replace(service, disabled=True))
         _log.info("service %s was removed", name, extra={"action": "service.removed", "service": name, "by": by})
         return swept
 
-    async def _user(self, name: str) -> tuple[KeyValue, User | Damaged]:
-        found = await self._records.user(name)
-        if found is None:
-            raise NotFoundError(f"there is no user {name[:128]}")
-        return found
+    # What both kinds share
 
-    async def _service(self, name: str) -> KeyValue:
-        kv = await self._records.etcd.get(self._records.keys.service(name))
+    async def _add(self, kind: _Kind[A], account: A) -> None:
+        records, name, deadline, tries = self._records, account.name, self._records.deadline(), 0
+        prefix = kind.prefix(records.keys)
+        while True:
+            revision, names = await records.names(prefix)
+            if name in names:
+                raise ConflictError(f"there is a {kind.word} {name} already")
+            if len(names) >= kind.most:
+                raise ConflictError(f"there are {kind.most:,} {kind.word}s, which is the most: remove some")
+            folded = name.casefold()
+            if (alike := next((other for other in names if other.casefold() == folded), None)) is not None:
+                raise ConflictError(
+                    f"there is a {kind.word} {alike} already, and {name} differs from it only in capital letters: "
+                    "people would take one for the other; choose another name"
+                )
+            what, guards = f"there is a {kind.word} {name} now", edits.none_written(prefix, revision)
+            if await records.write(what, f"{prefix}{name}", None, account.to_json(), deadline, guards):
+                return
+            tries += 1
+            await asyncio.sleep(growing_pause_s(tries))
+
+    async def _found(self, kind: _Kind[A], name: str) -> tuple[KeyValue, A | Damaged]:
+        kv = await self._records.etcd.get(kind.prefix(self._records.keys) + name)
         if kv is None:
-            raise NotFoundError(f"there is no service account {name[:128]}")
-        return kv
+            raise NotFoundError(f"there is no {kind.word} {name[:128]}")
+        return kv, self._records.read(kv, kind.of)
 
-    async def _remove(self, owner: Subject, there: KeyValue, deadline: float) -> Swept:
+    async def _change(
+        self, kind: _Kind[A], name: str, change: Callable[[A], A], deadline: float, *, what: str = "was changed"
+    ) -> A:
+        records, tries = self._records, 0
+        while True:
+            there, before = await self._found(kind, name)
+            if isinstance(before, Damaged):
+                raise ConflictError(
+                    f"the record of {name} cannot be read ({before.problem}): remove it, and add it anew"
+                )
+            after = change(before)
+            guards = await records.guards_of_change(before, after)
+            if await records.write(f"{name} {what}", there.key, there, after.to_json(), deadline, guards):
+                return after
+            tries += 1
+            await asyncio.sleep(growing_pause_s(tries))
+
+    async def _remove(self, kind: _Kind[A], name: str, disabled: Callable[[A], A]) -> Swept:
+        deadline = self._records.deadline()
+        there, account = await self._found(kind, name)
+        if not isinstance(account, Damaged) and not account.disabled:
+            await self._change(kind, name, disabled, deadline, what="is disabled")
+            there, _ = await self._found(kind, name)
+        return await self._sweep(Subject(kind.owner, name), there, deadline)
+
+    async def _sweep(self, owner: Subject, there: KeyValue, deadline: float) -> Swept:
         """The disabled account, and all that is its. ConflictError: it was changed meanwhile."""
         records, swept, tries = self._records, Swept(), 0
         while True:

@@ -150,6 +150,18 @@ async def test_name_that_differs_from_another_in_capital_letters_alone_is_refuse
     assert await one.names("users/") == ["root"]
 
 
+@pytest.mark.parametrize(("kind", "before"), [("users", ["root"]), ("services", [])])
+async def test_of_names_that_differ_in_capital_letters_alone_added_at_once_one_is_taken(
+    one: Desk, kind: str, before: list[str]
+) -> None:
+    """Attack: two administrators' calls look at the same moment, and each finds nothing like its name."""
+    names = ["deploy", "Deploy", "dEploy", "DEPLOY"]
+    calls = [one.manager.http.post(f"{API}/{kind}", json={"name": name}, headers=one.root) for name in names]
+    answers = await asyncio.gather(*calls)
+    assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
+    assert len(await one.names(f"{kind}/")) == len(before) + 1
+
+
 @pytest.mark.parametrize("body", [
     {}, {"name": ""}, {"name": "a/b"}, {"name": "<script>"}, {"name": "a b"}, {"name": "../x"}, {"name": "x" * 129},
     {"name": 1}, {"name": "a\u0000"}, {"name": "alice", "password": "short"}, {"name": "alice", "password": "x" * 257},
