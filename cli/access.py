@@ -1,4 +1,4 @@
-"""`etcron access explain`: what may somebody do, and who may touch a job?"""
+"""`etcron access explain`: what may a user do, and who may touch a job?"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         print_json(said)
     elif arguments.job is not None:
         heads = ("WHO", "USERS", "ROLE", "SEE", "RUN", "CHANGE", "WHY NOT", "BINDING")
-        print_table(heads, map(_who, said["who"]), none="only nobody: no binding reaches it", spare=("USERS", "ROLE"))
+        print_table(heads, map(_who, said["who"]), none="no user: no binding reaches it", spare=("USERS", "ROLE"))
     else:
         print_pairs(
             [

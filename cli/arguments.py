@@ -131,6 +131,13 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", choices=("table", "json"), default="table", dest="output", help="how to print it (table)")
 
 
+def add_state(parser: argparse.ArgumentParser, *, disable: str, enable: str, required: bool = False) -> None:
+    """Whether an account counts; ``disabled`` is None where neither is given."""
+    state = parser.add_mutually_exclusive_group(required=required)
+    state.add_argument("--disable", action="store_const", const=True, dest="disabled", help=disable)
+    state.add_argument("--enable", action="store_const", const=False, dest="disabled", help=enable)
+
+
 def add_reason(parser: argparse.ArgumentParser) -> None:
     """Why: it is kept, and shown."""
     parser.add_argument("--reason", metavar="TEXT", help="why; it is kept, and shown to others")

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
-from cli.client import Client, Document, access_path, go_through
+from cli.client import Client, Document, delete_each
 from cli.errors import CommandError, ExitStatus
-from cli.printing import print_json, print_table, tell, warn
+from cli.printing import print_records, tell, warn
 
 BINDINGS: Final = "/api/v1/bindings"
 _ALL: Final = "all"
-_ROLES: Final = ("viewer", "operator", "editor", "admin")
+ROLES: Final = ("viewer", "operator", "editor", "admin")
 
 
 def parser() -> Parser:
     """The command line of the group."""
-    group, verbs = add_group("etcron binding", "A binding gives somebody a role on the jobs with some labels.")
+    group, verbs = add_group("etcron binding", "A binding gives a user or a group a role on the jobs with some labels.")
     listing = add_command(
         verbs, "list", _list, does="every binding", examples=("etcron binding list", "etcron binding list group:dba"),
     )  # fmt: skip
     add = add_command(
-        verbs, "add", _add, does="give somebody a role",
+        verbs, "add", _add, does="give a user, a group or a service account a role",
         examples=(
             "etcron binding add group:billing viewer --labels team=billing",
             "etcron binding add user:alice editor --labels team=billing --labels team=sales --run-as app --workers all",
@@ -35,7 +35,7 @@ def parser() -> Parser:
     )  # fmt: skip
     listing.add_argument("subject", metavar="WHO", nargs="?", help="of them alone, as in add")
     add.add_argument("subject", metavar="WHO", help="user:NAME, group:NAME, service:NAME, uid:NUMBER or gid:NUMBER")
-    add.add_argument("role", choices=_ROLES, metavar="ROLE", help=", ".join(_ROLES))
+    add.add_argument("role", choices=ROLES, metavar="ROLE", help=", ".join(ROLES))
     add.add_argument(
         "--labels", action="append", metavar="LABEL=VALUE", required=True,
         help="of the jobs that it reaches, or all (repeatable: another label, or another value of one)",
@@ -58,23 +58,20 @@ def parser() -> Parser:
 def _list(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         found = client.get(BINDINGS, {"subject": arguments.subject})["items"]
-    if arguments.output == "json":
-        print_json(found)
-    else:
-        print_bindings(found)
-    return ExitStatus.OK
+    return print_bindings(found, arguments.output)
 
 
-def print_bindings(bindings: Iterable[Document]) -> None:
+def print_bindings(bindings: Sequence[Document], output: str = "table") -> int:
     """One line for each, in words."""
-    rows = (
-        (
-            str(one["id"]), str(one.get("subject") or "-"), str(one.get("role") or "-"),
-            str(one.get("words") or one.get("problem")),
-        )
-        for one in bindings
+    heads = ("ID", "WHO", "ROLE", "MAY")
+    return print_records(output, heads, bindings, _row, none="no bindings: nothing is allowed")
+
+
+def _row(binding: Document) -> tuple[str, ...]:
+    return (
+        str(binding["id"]), str(binding.get("subject") or "-"), str(binding.get("role") or "-"),
+        str(binding.get("words") or binding.get("problem")),
     )  # fmt: skip
-    print_table(("ID", "WHO", "ROLE", "MAY"), rows, none="no bindings: nothing is allowed")
 
 
 def _add(arguments: argparse.Namespace) -> int:
@@ -116,7 +113,4 @@ def _users(texts: Sequence[str]) -> Any:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    with Client.of(arguments) as client:
-        return go_through(
-            arguments.ids, lambda one: str(client.call("DELETE", access_path("bindings", one)).document["message"])
-        )
+    return delete_each(arguments, "bindings", arguments.ids)

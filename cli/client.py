@@ -253,7 +253,7 @@ class Client:
         """The error in this answer; where the server's address has a path, that it is this which nobody serves."""
         error = _refusal(method, path, status, body)
         if status == 401 and self._credential is not None and self._credential.headers_for(self._base, ""):
-            message = f"{self._credential.origin} lets nobody in (any more): `etcron login` gets another one"
+            message = f"{self._credential.origin} is not good (any more): `etcron login` gets another one"
             return ProblemError(message, error.status, error.document)
         prefix = _prefix(self._base)
         if error.document.get("code") not in _NO_SUCH_CALL or not prefix:
@@ -433,6 +433,17 @@ class Patience:
     def bears(self, error: CommandError) -> bool:
         """Whether to ask again: nobody answers, and that not for long."""
         return error.status is ExitStatus.UNAVAILABLE and self._monotonic() - self.heard_at <= PATIENCE_S
+
+
+def delete_each(arguments: Namespace, kind: str, names: Iterable[str], *, named: bool = False) -> int:
+    """Removes records of a kind; prints what the manager says of each, ``named``: behind its name."""
+    with Client.of(arguments) as client:
+
+        def delete(name: str) -> str:
+            message = str(client.call("DELETE", _path(kind, name)).document["message"])
+            return f"{name}: {message}" if named else message
+
+        return go_through(names, delete)
 
 
 def go_through(names: Iterable[str], act: Callable[[str], str]) -> int:

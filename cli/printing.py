@@ -15,9 +15,10 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TextIO
 
+from cli.errors import ExitStatus
 from cli.progress import clear_line
 
 _CONTROLS: Final = {code: chr(0x2400 + code) for code in range(32)} | {127: "\N{SYMBOL FOR DELETE}"}
@@ -85,6 +86,18 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, none: st
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_records(
+    output: str, heads: Sequence[str], records: Sequence[Any], row: Callable[[Any], Sequence[str]], *, none: str,
+    spare: Sequence[str] = (),
+) -> int:  # fmt: skip
+    """Records as ``-o`` wants them, ``json`` or ``table``: a row each; the exit status."""
+    if output == "json":
+        print_json(records)
+    else:
+        print_table(heads, map(row, records), none=none, spare=spare)
+    return ExitStatus.OK
 
 
 def _print_fitted(lines: Sequence[Sequence[str]], room: int, spare: Sequence[str]) -> None:

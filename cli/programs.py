@@ -36,7 +36,7 @@ _ELSEWHERE: Final = (
     ("token", "make, list, revoke tokens (etcron token --help)"),
     ("session", "list and end sessions (etcron session --help)"),
     ("binding", "who has which role on what: add, list, remove (etcron binding --help)"),
-    ("access", "what may somebody do, and who may touch a job? (etcron access --help)"),
+    ("access", "what may a user do, and who may touch a job? (etcron access --help)"),
     ("signing", "keys that jobs are signed with, on a manager's host (etcron signing --help)"),
 )
 """What is loaded by itself; here it is only listed."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from cli.arguments import Parser, add_command, add_group, add_output, add_server
-from cli.client import Client, Document, access_path, go_through
+from cli.arguments import Parser, add_command, add_group, add_output, add_server, add_state
+from cli.client import Client, Document, access_path, delete_each
 from cli.errors import ExitStatus
-from cli.printing import print_json, print_table, tell
+from cli.printing import print_records, tell
 from cli.times import local
+from cli.users import state_of
 
 SERVICES = "/api/v1/services"
 
@@ -34,9 +35,7 @@ def parser() -> Parser:
     add.add_argument("name", metavar="NAME")
     add.add_argument("--description", metavar="TEXT", help="what it is for, and who looks after it")
     set_.add_argument("name", metavar="NAME")
-    state = set_.add_mutually_exclusive_group(required=True)
-    state.add_argument("--disable", action="store_const", const=True, dest="disabled", help="no token of it is good")
-    state.add_argument("--enable", action="store_const", const=False, dest="disabled", help="its tokens are good again")
+    add_state(set_, disable="no token of it is good", enable="its tokens are good again", required=True)
     remove.add_argument("names", metavar="NAME", nargs="+")
     add_output(listing)
     for command in (listing, add, set_, remove):
@@ -47,20 +46,15 @@ def parser() -> Parser:
 def _list(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         services = list(client.items(SERVICES, {}, warnings=[]))
-    if arguments.output == "json":
-        print_json(services)
-        return ExitStatus.OK
-    rows = (
-        (
-            str(one["name"]), _state(one), str(one.get("description") or "-"), local(one.get("createdMs")),
-            str(one.get("createdBy") or "-"),
-        )
-        for one in services
+    heads = ("NAME", "STATE", "DESCRIPTION", "ADDED", "BY")
+    return print_records(arguments.output, heads, services, _row, none="no service accounts", spare=("BY", "ADDED"))
+
+
+def _row(service: Document) -> tuple[str, ...]:
+    return (
+        str(service["name"]), state_of(service), str(service.get("description") or "-"),
+        local(service.get("createdMs")), str(service.get("createdBy") or "-"),
     )  # fmt: skip
-    print_table(
-        ("NAME", "STATE", "DESCRIPTION", "ADDED", "BY"), rows, none="no service accounts", spare=("BY", "ADDED")
-    )
-    return ExitStatus.OK
 
 
 def _add(arguments: argparse.Namespace) -> int:
@@ -79,18 +73,9 @@ def _add(arguments: argparse.Namespace) -> int:
 def _set(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         call = client.call("PATCH", access_path("services", arguments.name), {"disabled": arguments.disabled})
-    tell(f"{arguments.name} is {_state(call.document)}")
+    tell(f"{arguments.name} is {state_of(call.document)}")
     return ExitStatus.OK
 
 
-def _state(service: Document) -> str:
-    if service.get("problem"):
-        return f"broken: {service['problem']}"
-    return "disabled" if service.get("disabled") else "enabled"
-
-
 def _remove(arguments: argparse.Namespace) -> int:
-    with Client.of(arguments) as client:
-        return go_through(
-            arguments.names, lambda name: str(client.call("DELETE", access_path("services", name)).document["message"])
-        )
+    return delete_each(arguments, "services", arguments.names)

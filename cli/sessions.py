@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
-from cli.client import Client, Document, access_path, go_through
-from cli.errors import ExitStatus
-from cli.printing import print_json, print_table, warn
+from cli.client import Client, Document, delete_each
+from cli.printing import print_records, warn
 from cli.times import local
 
 SESSIONS = "/api/v1/sessions"
@@ -35,12 +34,8 @@ def _list(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         page = client.get(SESSIONS, {"user": arguments.user})
     warn(page.get("warnings") or ())
-    if arguments.output == "json":
-        print_json(page["items"])
-        return ExitStatus.OK
-    heads = ("ID", "USER", "WAY", "ADDRESS", "SINCE", "UNTIL", "BROWSER")
-    print_table(heads, map(_row, page["items"]), none="no sessions", spare=("UNTIL", "BROWSER", "USER"))
-    return ExitStatus.OK
+    heads, spare = ("ID", "USER", "WAY", "ADDRESS", "SINCE", "UNTIL", "BROWSER"), ("UNTIL", "BROWSER", "USER")
+    return print_records(arguments.output, heads, page["items"], _row, none="no sessions", spare=spare)
 
 
 def _row(session: Document) -> tuple[str, ...]:
@@ -51,9 +46,4 @@ def _row(session: Document) -> tuple[str, ...]:
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
-    with Client.of(arguments) as client:
-
-        def revoke(session: str) -> str:
-            return f"{session}: {client.call('DELETE', access_path('sessions', session)).document['message']}"
-
-        return go_through(arguments.ids, revoke)
+    return delete_each(arguments, "sessions", arguments.ids, named=True)

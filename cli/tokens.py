@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server, count
-from cli.client import Client, Document, access_path, go_through
+from cli.bindings import ROLES
+from cli.client import Client, Document, delete_each
 from cli.errors import ExitStatus
 from cli.login import opened
-from cli.printing import print_json, print_table, say, tell, warn
+from cli.printing import print_json, print_records, say, tell, warn
 from cli.secret_text import from_stdin, typed
 from cli.times import local
 
 TOKENS = "/api/v1/tokens"
-ROLES = ("viewer", "operator", "editor", "admin")
 
 
 def parser() -> Parser:
@@ -31,7 +31,7 @@ def parser() -> Parser:
         ),
     )  # fmt: skip
     revoke = add_command(
-        verbs, "revoke", _revoke, does="tokens let nobody in any more", examples=("etcron token revoke 5f0c21ab34de",),
+        verbs, "revoke", _revoke, does="end tokens", examples=("etcron token revoke 5f0c21ab34de",),
     )  # fmt: skip
     add.add_argument("name", metavar="NAME", help="what it is for")
     add.add_argument(
@@ -53,12 +53,8 @@ def _list(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         page = client.get(TOKENS, {"owner": arguments.owner})
     warn(page.get("warnings") or ())
-    if arguments.output == "json":
-        print_json(page["items"])
-        return ExitStatus.OK
     heads = ("ID", "NAME", "OWNER", "ROLE", "EXPIRES", "MADE", "BY")
-    print_table(heads, map(_row, page["items"]), none="no tokens", spare=("BY", "MADE", "OWNER"))
-    return ExitStatus.OK
+    return print_records(arguments.output, heads, page["items"], _row, none="no tokens", spare=("BY", "MADE", "OWNER"))
 
 
 def _row(token: Document) -> tuple[str, ...]:
@@ -100,9 +96,4 @@ def _by_password(arguments: argparse.Namespace, client: Client, user: str, body:
 
 
 def _revoke(arguments: argparse.Namespace) -> int:
-    with Client.of(arguments) as client:
-
-        def revoke(token: str) -> str:
-            return f"{token}: {client.call('DELETE', access_path('tokens', token)).document['message']}"
-
-        return go_through(arguments.ids, revoke)
+    return delete_each(arguments, "tokens", arguments.ids, named=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from cli.arguments import Parser, add_command, add_group, add_output, add_server
+from cli.arguments import Parser, add_command, add_group, add_output, add_server, add_state
 from cli.bindings import print_bindings
-from cli.client import Client, Document, access_path, go_through
+from cli.client import Client, Document, access_path, delete_each
 from cli.errors import CommandError, ExitStatus
 from cli.login import opened
-from cli.printing import print_json, print_pairs, print_table, tell
+from cli.printing import print_json, print_pairs, print_records, tell
 from cli.secret_text import from_stdin, typed
 from cli.times import local
 
@@ -52,9 +52,7 @@ def parser() -> Parser:
     for command in (add, set_):
         command.add_argument("--group", action="append", metavar="NAME", help="a group they are in (repeatable)")
     set_.add_argument("--no-groups", action="store_true", help="they are in no group any more")
-    state = set_.add_mutually_exclusive_group()
-    state.add_argument("--disable", action="store_const", const=True, dest="disabled", help="no login is good any more")
-    state.add_argument("--enable", action="store_const", const=False, dest="disabled", help="they may log in again")
+    add_state(set_, disable="no login is good any more", enable="they may log in again")
     for command in (add, password):
         command.add_argument("--password-stdin", action="store_true", help="the password is the first line of stdin")
     add.add_argument("--no-password", action="store_true", help="only a login provider lets them in")
@@ -68,25 +66,22 @@ def parser() -> Parser:
 def _list(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         users = list(client.items(USERS, {}, warnings=[]))
-    if arguments.output == "json":
-        print_json(users)
-        return ExitStatus.OK
     heads = ("NAME", "GROUPS", "STATE", "PASSWORD", "ADDED", "BY")
-    rows = (
-        (
-            str(user["name"]), ", ".join(user.get("groups") or ()) or "-", _state(user),
-            "yes" if user.get("hasPassword") else "no", local(user.get("createdMs")), str(user.get("createdBy") or "-"),
-        )
-        for user in users
+    return print_records(arguments.output, heads, users, _row, none="no users", spare=("BY", "ADDED", "PASSWORD"))
+
+
+def _row(user: Document) -> tuple[str, ...]:
+    return (
+        str(user["name"]), ", ".join(user.get("groups") or ()) or "-", state_of(user),
+        "yes" if user.get("hasPassword") else "no", local(user.get("createdMs")), str(user.get("createdBy") or "-"),
     )  # fmt: skip
-    print_table(heads, rows, none="no users", spare=("BY", "ADDED", "PASSWORD"))
-    return ExitStatus.OK
 
 
-def _state(user: Document) -> str:
-    if user.get("problem"):
-        return f"broken: {user['problem']}"
-    return "disabled" if user.get("disabled") else "enabled"
+def state_of(account: Document) -> str:
+    """Of a user or a service account."""
+    if account.get("problem"):
+        return f"broken: {account['problem']}"
+    return "disabled" if account.get("disabled") else "enabled"
 
 
 def _add(arguments: argparse.Namespace) -> int:
@@ -110,7 +105,7 @@ def _show(arguments: argparse.Namespace) -> int:
         return ExitStatus.OK
     print_pairs(
         [
-            ("name", str(user["name"])), ("state", _state(user)),
+            ("name", str(user["name"])), ("state", state_of(user)),
             ("groups", ", ".join(user.get("groups") or ()) or "-"),
             ("password", "yes" if user.get("hasPassword") else "no"),
             ("added", f"{local(user.get('createdMs'))} by {user.get('createdBy') or '-'}"),
@@ -139,7 +134,7 @@ def _set(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         user = client.call("PATCH", access_path("users", arguments.name), body).document
     ended = user.get("sessionsEnded") or 0
-    tell(f"{arguments.name} is {_state(user)}, in: {', '.join(user['groups']) or 'no group'}" + _ended(ended))
+    tell(f"{arguments.name} is {state_of(user)}, in: {', '.join(user['groups']) or 'no group'}" + _ended(ended))
     return ExitStatus.OK
 
 
@@ -183,7 +178,4 @@ def _ended(sessions: int) -> str:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    with Client.of(arguments) as client:
-        return go_through(
-            arguments.names, lambda name: str(client.call("DELETE", access_path("users", name)).document["message"])
-        )
+    return delete_each(arguments, "users", arguments.names)

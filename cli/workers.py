@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server
-from cli.client import Client, Document, Patience, go_through, worker_path
+from cli.client import Client, Document, Patience, delete_each, go_through, worker_path
 from cli.errors import CommandError, ExitStatus
 from cli.printing import one_line, print_json, print_table, say, warn
 from cli.times import local
@@ -102,10 +102,7 @@ def _undrain(arguments: argparse.Namespace) -> int:
 
 
 def _forget(arguments: argparse.Namespace) -> int:
-    with Client.of(arguments) as client:
-        return go_through(
-            arguments.names, lambda name: str(client.call("DELETE", worker_path(name)).document["message"])
-        )
+    return delete_each(arguments, "workers", arguments.names)
 
 
 def _each(arguments: argparse.Namespace, verb: str, body: Document, done: str) -> int:

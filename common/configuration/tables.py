@@ -229,7 +229,7 @@ class ManagerConfig(SharedConfig):
         Key(
             name="trustOwner",
             kind=Truth(),
-            help="whether whoever calls over loopback as the manager's own system user may do everything",
+            help="whether a caller over loopback may do everything whose system user is the manager's own",
         ),
         False,
     )
