@@ -21,6 +21,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.etcd.pack import Step
 from common.etcd.settle import AGAIN_S, answered
+from common.process.secret_files import SecretError
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Identity
@@ -40,7 +41,7 @@ from worker.record.unlocking import Steps, is_own
 from worker.refusals import Refusals
 from worker.run.executor import Executor
 from worker.runs import Phase, Run, RunTable
-from worker.secrets import SecretError, Secrets
+from worker.secrets import Secrets
 
 _log = logging.getLogger(__name__)
 

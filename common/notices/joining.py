@@ -71,6 +71,9 @@ class Outcome(Struct, frozen=True, kw_only=True, rename="camel"):
     state: NoticeState
     error: str
     at_ms: int
+    tries: int = 0
+    due_ms: int | None = None
+    """When it is tried again, where it was put off."""
 
 
 class ChannelState(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -79,6 +82,8 @@ class ChannelState(Struct, frozen=True, kw_only=True, rename="camel"):
     channel: str
     owner: str = ""
     """The process that sends for it; empty: none. One that is gone is replaced."""
+    step: int = 0
+    """Grows with each write, so that one which was long on its way changes nothing any more."""
     messages: tuple[Message, ...] = ()
     """On their way."""
     done: tuple[Outcome, ...] = ()

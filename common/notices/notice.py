@@ -79,6 +79,10 @@ class Notice(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     error: str = ""
     """What the server said, where not all went well."""
     sent_ms: int | None = None
+    tries: int = 0
+    """How often its message was put off."""
+    due_ms: int | None = None
+    """When that is tried again."""
     resends: int = 0
     """How often it was sent again by hand."""
 
@@ -106,7 +110,7 @@ def notice_id(cause: str, channel: str) -> str:
     return hashlib.sha256(f"{channel}\0{cause}".encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def test_notice(channel: str, *, by: str, now_ms: int) -> Notice:
+def trial_notice(channel: str, *, by: str, now_ms: int) -> Notice:
     """What *send a test* puts: it goes the way of all others."""
     cause = f"test/{by}/{now_ms}"
     return Notice(id=notice_id(cause, channel), channel=channel, kind=NoticeKind.TEST, created_ms=now_ms, by=by)

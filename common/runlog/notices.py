@@ -110,7 +110,10 @@ class Notices:
 
     async def send_again(self, notice_id: str) -> bool:
         """One that was sent or has failed waits anew; False: it is not there, or not so far."""
-        change = {"$set": {"state": str(NoticeState.WAITING), "error": "", "message": ""}, "$inc": {"resends": 1}}
+        change = {
+            "$set": {"state": str(NoticeState.WAITING), "error": "", "message": "", "tries": 0, "dueMs": None},
+            "$inc": {"resends": 1},
+        }
         ended = [str(NoticeState.SENT), str(NoticeState.FAILED)]
         async with asking(self._client, _SECONDS):
             result = await self._notices.update_one({"_id": _NOTICE + notice_id, "state": {"$in": ended}}, change)
@@ -198,8 +201,8 @@ class Notices:
             return state
 
     async def write(self, state: ChannelState, *, owner: str) -> bool:
-        """The channel is so far; False: it is another's now, and nothing was written. It may be repeated."""
-        mine = {"_id": _CHANNEL + state.channel, "owner": {"$eq": owner}}
+        """The channel is so far; False: it is another's now, or further: nothing was written. It may be repeated."""
+        mine = {"_id": _CHANNEL + state.channel, "owner": {"$eq": owner}, "step": {"$lte": state.step}}
         async with asking(self._client, _SECONDS):
             result = await self._states.replace_one(mine, _state_document(state))
         return result.matched_count == 1
@@ -221,7 +224,10 @@ class Notices:
 
     async def settle(self, outcome: Outcome) -> None:
         """The notices of a message say what came of it; but for those that are to be sent again meanwhile."""
-        change: Document = {"state": str(outcome.state), "message": outcome.message, "error": outcome.error}
+        change: Document = {
+            "state": str(outcome.state), "message": outcome.message, "error": outcome.error, "tries": outcome.tries,
+            "dueMs": outcome.due_ms,
+        }  # fmt: skip
         if outcome.state is NoticeState.SENT:
             change["sentMs"] = outcome.at_ms
         ids = [_NOTICE + one for one in outcome.notices]

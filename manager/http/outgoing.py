@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from common.errors import EtcronError
-from common.process.threads import beside
+from common.process.threads import Places
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _OTHERS_WITHIN: Final = tuple(
@@ -88,16 +88,16 @@ def refusal_of(url: str, reach: Reach) -> str | None:
 
 
 async def ask(
-    method: str, url: str, *, tls: ssl.SSLContext, most_bytes: int, what: str, reach: Reach | None = None,
+    method: str, url: str, *, tls: ssl.SSLContext, most_bytes: int, names: Names, reach: Reach | None = None,
     **options: Any,
 ) -> tuple[int, bytes]:  # fmt: skip
     """The status and the content; the caller gives it a deadline.
 
-    aiohttp.ClientError, OSError, EtcronError: there is no answer. TooLongError: it has more bytes. ``what``: whose name
-    is looked up, for errors; ``reach``: None where the address is the administrator's own.
+    aiohttp.ClientError, OSError, EtcronError: there is no answer. TooLongError: it has more bytes. ``reach``: None
+    where the address is the administrator's own.
     """
     connector = aiohttp.TCPConnector(
-        resolver=_Resolver(what), ssl=tls, force_close=True, socket_factory=None if reach is None else reach.open_socket
+        resolver=names, ssl=tls, force_close=True, socket_factory=None if reach is None else reach.open_socket
     )
     session = aiohttp.ClientSession(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False,
@@ -112,24 +112,28 @@ async def ask(
         return answer.status, bytes(content)
 
 
-class _Resolver(AbstractResolver):
+class Names(AbstractResolver):
     """Names beside the loop, in threads that a name service which hangs does not use up for all else."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self) -> None:
+        self._places = Places()
+
+    async def addresses(self, host: str, port: int, family: int = socket.AF_UNSPEC) -> list[tuple[Any, ...]]:
+        """As `socket.getaddrinfo` has them. OSError, UnavailableError."""
+        return await self._places.beside(
+            lambda: list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)),
+            what=f"the address of {host}",
+        )
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await beside(
-            lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family),
-            what=f"the address of {self._what}",
-        )
+        """For aiohttp."""
         return [
             ResolveResult(
                 hostname=host, host=str(address[0]), port=port, family=kind, proto=protocol, flags=socket.AI_NUMERICHOST
             )
-            for kind, _, protocol, _, address in found
+            for kind, _, protocol, _, address in await self.addresses(host, port, family)
         ]
 
     async def close(self) -> None:

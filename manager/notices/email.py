@@ -7,10 +7,9 @@ import email.policy
 import re
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import format_datetime
-from typing import Final
+from typing import Any, Final
 
 import aiosmtplib
 
@@ -18,7 +17,7 @@ from common.errors import UnavailableError
 from common.instants import from_ms
 from common.notices.channels import Channel, MailTls
 from common.notices.joining import Message
-from common.process.threads import beside
+from manager.http.outgoing import Names
 from manager.notices.plain import line
 from manager.notices.ways import ChannelSecrets, PutOffError, RefusedError, Result, Tls
 
@@ -28,12 +27,13 @@ _PORTS: Final = {MailTls.STARTTLS: 587, MailTls.TLS: 465, MailTls.NONE: 25}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9.-]+")
 
 
-@dataclass(frozen=True, slots=True)
 class Email:
     """A channel with a mail server and recipients."""
 
-    secrets: ChannelSecrets
-    tls: Tls
+    def __init__(self, secrets: ChannelSecrets, tls: Tls) -> None:
+        self._secrets = secrets
+        self._tls = tls
+        self._names = Names()
 
     async def send(self, name: str, channel: Channel, message: Message) -> Result:
         """As `Way`. A recipient who has it, or never will, is not asked again."""
@@ -41,16 +41,18 @@ class Email:
         recipients = [one for one in channel.to if one not in done]
         if not recipients:
             return Result()
-        password = await self.secrets.text(channel.password_secret) if channel.password_secret else None
+        password = await self._secrets.text(channel.password_secret) if channel.password_secret else None
         host, port = channel.host or "localhost", channel.port or _PORTS[channel.tls]
         try:
             mail = as_mail(name, channel, message)
         except ValueError as error:  # an address that is none
             raise RefusedError(f"the mail cannot be written: {line(str(error))}") from None
         try:
+            trusted = await self._tls.context()
+            opened = await _connected(await self._names.addresses(host, port))
             async with aiosmtplib.SMTP(
-                hostname=host, sock=await _connected(host, port), use_tls=channel.tls is MailTls.TLS,
-                start_tls=channel.tls is MailTls.STARTTLS, tls_context=await self.tls.context(), timeout=_STEP_S,
+                hostname=host, sock=opened, use_tls=channel.tls is MailTls.TLS,
+                start_tls=channel.tls is MailTls.STARTTLS, tls_context=trusted, timeout=_STEP_S,
                 username=channel.user if password else None, password=password, local_hostname=_own_name(),
             ) as server:  # fmt: skip
                 return await _given(server, channel, recipients, mail)
@@ -102,11 +104,10 @@ def as_mail(name: str, channel: Channel, message: Message) -> EmailMessage:
     return mail
 
 
-async def _connected(host: str, port: int) -> socket.socket:
-    """To the first of its addresses that takes it; names are looked up beside the loop. OSError, UnavailableError."""
-    found = await beside(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), what=f"the address of {host}")
-    loop, failed = asyncio.get_running_loop(), OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in found[:4]:
+async def _connected(addresses: Sequence[tuple[Any, ...]]) -> socket.socket:
+    """To the first of them that takes it. OSError."""
+    loop, failed = asyncio.get_running_loop(), OSError("its name has no address")
+    for family, kind, protocol, _, address in addresses[:4]:
         opened = socket.socket(family, kind, protocol)
         opened.setblocking(False)
         try:
@@ -115,7 +116,7 @@ async def _connected(host: str, port: int) -> socket.socket:
             return opened
         except (OSError, TimeoutError) as error:
             opened.close()
-            failed = error if isinstance(error, OSError) else OSError("no answer")
+            failed = OSError("no answer") if isinstance(error, TimeoutError) else error
         except BaseException:
             opened.close()
             raise

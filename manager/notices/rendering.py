@@ -17,7 +17,7 @@ from urllib.parse import quote
 import jinja2
 
 from common.clock import Clock
-from common.errors import EtcronError, InvalidInputError
+from common.errors import EtcronError, InvalidInputError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import Duration, iso
 from common.jobs.job import JobSpec
@@ -28,7 +28,6 @@ from common.notices.notice import Notice, NoticeKind, Told, notice_id
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.runlog import RunLog
-from common.schedules.zones import load_zone
 from common.words.job_words import local_words, span_words
 from manager.notices.plain import last_lines, line
 from manager.views.advice import next_fire
@@ -62,6 +61,7 @@ _SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
     EventKind.NOTICES_FAILING: ("messages to channel {} fail", "channel failing"),
 }
 """Of one event, with the job or what else it is about; of several, behind their number."""
+_SYSTEM: Final = frozenset(kind for kind in EventKind if kind.is_of_the_system)
 _GOOD: Final = frozenset({EventKind.RECOVERED, EventKind.SUCCEEDED})
 _NEUTRAL: Final = frozenset({EventKind.OUTPUT, EventKind.SKIPPED, EventKind.SLOW, EventKind.FAST, EventKind.LATE})
 
@@ -79,10 +79,9 @@ class About:
         """As the clocks of the job's zone show it."""
         name = zone or (self.spec.timezone if self.spec is not None else "UTC")
         try:
-            load_zone(name)
-        except EtcronError:
-            name = "UTC"
-        return f"{local_words(ms, name)} ({name})"
+            return f"{local_words(ms, name)} ({name})"
+        except (EtcronError, OverflowError):  # a zone that this machine does not know, the year 10000
+            return f"{iso(ms)} (UTC)"
 
 
 class Renderer:
@@ -121,8 +120,11 @@ class Renderer:
                 spec = SavedJob.from_json(kv.value, name=event.job).spec
             except InvalidInputError:
                 spec = None
-        if event.run and (document := await self._runlog.run(event.run)) is not None:
-            output = last_lines(str(document.get("output", "")))
+        try:
+            document = await self._runlog.run(event.run) if event.run else None
+            output = last_lines(str((document or {}).get("output", "")))
+        except UnavailableError as error:  # what happened is told all the same
+            output = f"(it cannot be read now: {line(str(error))})"
         fire = None if spec is None else next_fire(spec, after_ms=now_ms)
         return About(spec=spec, output=output, next_ms=None if fire is None else fire["ms"], now_ms=now_ms)
 
@@ -130,7 +132,7 @@ class Renderer:
         """Where the template fails: what there is to be said, in a row."""
         try:
             return self._templates.get_template(f"notices/{template}").render(**facts)
-        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except Exception as error:  # whatever somebody has put into a template of their own
             extra = {"action": "notice.template", "template": template}
             _log.error(
                 "the template notices/%s fails, its message is told without it: %s", template, error, extra=extra
@@ -174,7 +176,11 @@ def facts_of(notice: Notice, about: About, public_url: str | None) -> dict[str, 
 def sentence(told: Told) -> str:
     """What happened, with the reason in a few words."""
     event = told.event
-    said = _SAID[event.kind][0].format(line(event.job or event.subject or "the system", 100))
+    about = line(event.job or event.subject or "the system", 100)
+    was, _, subject = about.partition("/")
+    if event.kind is EventKind.RECOVERED and not event.job and was in _SYSTEM:
+        return f"over: {_SAID[EventKind(was)][0].format(subject)}"
+    said = _SAID[event.kind][0].format(about)
     detail = line(event.err or event.reason or "", 120)
     if event.kind is EventKind.FAILED and not detail and event.exit_code is not None:
         detail = f"exit status {event.exit_code}"

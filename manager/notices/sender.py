@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -23,6 +25,7 @@ from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import EtcdClient
 from common.notices.channels import CHANNEL, ChannelKind
+from common.notices.events import Event, EventKind
 from common.notices.joining import (
     MOST_JOINED,
     STUCK,
@@ -31,6 +34,7 @@ from common.notices.joining import (
     Outcome,
     may_begin,
     message_id,
+    quiet_ms,
     rest_ms,
     wait_ms,
 )
@@ -38,6 +42,7 @@ from common.notices.notice import NoticeState
 from common.process import failpoints
 from common.protocol.keys import Keys
 from common.runlog import RunLog
+from common.runlog.outbox import outbox_documents
 from manager.background.presence import Presence
 from manager.notices.plain import line
 from manager.notices.rendering import Renderer
@@ -51,7 +56,8 @@ _AGAIN_S: Final = 1.0
 _TAKEN_S: Final = 3.0
 """Between two looks at a channel that another has."""
 _AFTER_A_FAULT_S: Final = 60.0
-_AT_A_TIME: Final = 20
+_AT_A_TIME: Final = 100
+"""A mail server that hangs keeps its own channels, and no others."""
 _LAST_S: Final = 3.0
 """For what is being sent when the process is asked to stop."""
 _FORGET_EVERY_S: Final = 3600.0
@@ -71,6 +77,7 @@ class Sender:
         """``name``: of this process; ``presence`` shows to the others that it lives."""
         self._etcd = etcd
         self._keys = keys
+        self._runlog = runlog
         self._notices = runlog.notices
         self._presence = presence
         self._name = name
@@ -78,13 +85,14 @@ class Sender:
         self._ways = ways
         self._clock = clock
         self._woken = asyncio.Event()
-        self._turns: dict[str, asyncio.Task[float]] = {}
+        self._turns: dict[str, asyncio.Task[None]] = {}
         self._not_before: dict[str, float] = {}
         self.sent: dict[tuple[str, str], int] = {}
         """How many messages ended, by the kind of channel and what came of them."""
 
     def wake(self) -> None:
         """Something waits: it is looked for at once."""
+        self._not_before.clear()
         self._woken.set()
 
     async def run(self) -> None:
@@ -114,16 +122,10 @@ class Sender:
                 turn.cancel()
 
     async def _until_woken(self) -> None:
-        """A second at most; raises what a turn has raised."""
-        waking = asyncio.ensure_future(self._woken.wait())
-        try:
-            await asyncio.wait({waking, *self._turns.values()}, timeout=_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waking.cancel()
-        for channel, turn in list(self._turns.items()):
-            if turn.done():
-                del self._turns[channel]
-                self._not_before[channel] = self._clock.monotonic() + turn.result()
+        """A second at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_EVERY_S):
+                await self._woken.wait()
 
     async def _begin_turns(self) -> None:
         if not self._presence.is_shown:
@@ -134,20 +136,26 @@ class Sender:
         due = sorted((self._not_before.get(one, 0.0), one) for one in channels if one not in self._turns)
         for not_before, channel in due[: _AT_A_TIME - len(self._turns)]:
             if not_before <= now:
-                self._turns[channel] = asyncio.create_task(self._turn(channel), name=f"notices of {channel}")
+                self._turns[channel] = asyncio.create_task(self._begun(channel), name=f"notices of {channel}")
+
+    async def _begun(self, channel: str) -> None:
+        rest_s = await self._turn(channel)
+        self._not_before[channel] = self._clock.monotonic() + rest_s
+        del self._turns[channel]
 
     async def _turn(self, channel: str) -> float:
         """Serve the channel once; for how many seconds there is nothing to do for it then."""
         extra = {"action": "notices.interrupted", "channel": channel}
         try:
-            seen = await self._notices.state(channel)
-            if seen is not None and (rest_s := await self._rest_s(seen)) > 0:
-                return rest_s
-            state = await self._claim(channel)
-            if state.owner != self._name:
-                return _TAKEN_S
-            await self._serve(await self._finish(state))
-            return 0.0
+            while True:
+                seen = await self._notices.state(channel)
+                if seen is not None and (rest_s := await self._rest_s(seen)) > 0:
+                    return rest_s
+                state = await self._claim(channel)
+                if state.owner != self._name:
+                    return _TAKEN_S
+                if not await self._served(await self._finish(state)):
+                    return 0.0
         except (UnavailableError, EtcdError, TakenOverError) as error:
             _log.debug("channel %s is served later: %s", channel, error, extra=extra)
             return _AGAIN_S
@@ -157,8 +165,12 @@ class Sender:
 
     async def _rest_s(self, state: ChannelState) -> float:
         more_wait = bool(state.messages) and bool(await self._notices.waiting(state.channel, 1))
+        now_ms = self._clock.wall_ms()
         # What comes meanwhile is seen in time, whatever the pause of a message.
-        return min(rest_ms(state, self._clock.wall_ms(), more_wait=more_wait) / 1000, _TAKEN_S)
+        return (
+            min(rest_ms(state, now_ms, more_wait=more_wait), max(1000 * _TAKEN_S, quiet_ms(state.last_sent_ms, now_ms)))
+            / 1000
+        )
 
     async def _claim(self, channel: str) -> ChannelState:
         state = await self._notices.claim(channel, self._name)
@@ -177,15 +189,17 @@ class Sender:
         await self._notices.let_go(state)
         return replace(state, done=())
 
-    async def _serve(self, state: ChannelState) -> None:
-        """Send the message that is due, if any, and let the channel go."""
+    async def _served(self, state: ChannelState) -> bool:
+        """Send the message that is due and let the channel go; False: there was none."""
+        due = list[Message]()
         if not await self._rest_s(state):
             state = await self._with_next(state)
             now_ms = self._clock.wall_ms()
             due = sorted((one for one in state.messages if not wait_ms(one, now_ms)), key=lambda one: one.tries)
-            if due:
-                state = await self._sent(state, due[0])
-        await self._write(replace(state, owner=""))
+        if due:
+            state = await self._sent(state, due[0])
+        await self._write(replace(state, owner="", step=state.step + 1))
+        return bool(due)
 
     async def _with_next(self, state: ChannelState) -> ChannelState:
         """With the message of what waits, put together and written down, where there may be one more."""
@@ -199,7 +213,7 @@ class Sender:
             id=message_id(waiting[0]), notices=tuple(one.id for one in waiting),
             content=await self._renderer.content(waiting),
         )  # fmt: skip
-        state = replace(state, messages=(*state.messages, message))
+        state = replace(state, messages=(*state.messages, message), step=state.step + 1)
         await self._write(state)
         await self._notices.put_into(message.notices, message.id)
         return state
@@ -210,10 +224,14 @@ class Sender:
         if failpoints.armed:
             failpoints.hit("after_notice_sent")
         noted, outcome = came_to(state, message, result, why, now_ms=self._clock.wall_ms())
-        await self._write_surely(noted)
+        noted = replace(noted, step=noted.step + 1)
+        if noted.failing != state.failing:
+            await _surely(partial(self._runlog.put_outbox, outbox_documents([_told(noted, outcome)], outcome.at_ms)))
+        # However long the log store is away: what a server has taken must not be sent again.
+        await _surely(partial(self._write, noted))
         await self._notices.settle(outcome)
         self.sent[kind, str(outcome.state)] = self.sent.get((kind, str(outcome.state)), 0) + 1
-        extra = {"action": f"notice.{outcome.state}", "channel": state.channel, "message": message.id}
+        extra = {"action": f"notice.{outcome.state}", "channel": state.channel, "notice": message.id}
         level = logging.INFO if outcome.state is NoticeState.SENT else logging.WARNING
         _log.log(level, "message %s to channel %s: %s %s", message.id, state.channel, outcome.state, outcome.error,
                  extra=extra)  # fmt: skip
@@ -240,18 +258,26 @@ class Sender:
             _log.exception("a message to channel %s: a reason that was not foreseen", name, extra=extra)
             return str(channel.kind), Result(), PutOffError(f"it cannot be sent: {type(error).__name__}")
 
-    async def _write_surely(self, state: ChannelState) -> None:
-        """However long the log store is away: what a server has taken must not be sent again."""
-        while True:
-            try:
-                return await self._write(state)
-            except UnavailableError:
-                await asyncio.sleep(_AGAIN_S)
-
     async def _write(self, state: ChannelState) -> None:
         """UnavailableError: the log store did not answer. TakenOverError."""
         if not await self._notices.write(state, owner=self._name):
             raise TakenOverError
+
+
+async def _surely(work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            return await work()
+        except UnavailableError:
+            await asyncio.sleep(_AGAIN_S)
+
+
+def _told(state: ChannelState, outcome: Outcome) -> Event:
+    """That the channel fails, or that it does no longer."""
+    kind = EventKind.NOTICES_FAILING
+    if state.failing:
+        return Event(kind=kind, at_ms=outcome.at_ms, subject=state.channel, reason=outcome.error[:500])
+    return Event(kind=EventKind.RECOVERED, at_ms=outcome.at_ms, subject=f"{kind}/{state.channel}")
 
 
 def came_to(
@@ -264,13 +290,18 @@ def came_to(
     )  # fmt: skip
     others = tuple(one for one in state.messages if one.id != message.id)
     said = [*(f"{who}: {words}" for who, words in message.refused), str(why or ""), result.put_off]
-    outcome = Outcome(
-        message=message.id, notices=message.notices, state=NoticeState.SENDING, at_ms=now_ms,
-        error=line("; ".join(filter(None, said)), 1000),
-    )  # fmt: skip
+    error = line("; ".join(filter(None, said)), 1000)
     later = message.put_off(now_ms)
+
+    def outcome(of: NoticeState, due_ms: int | None = None) -> Outcome:
+        return Outcome(
+            message=message.id, notices=message.notices, state=of, error=error, at_ms=now_ms, due_ms=due_ms,
+            tries=later.tries if due_ms is not None else message.tries,
+        )  # fmt: skip
+
     if (isinstance(why, PutOffError) or result.put_off) and not later.is_given_up:
-        return replace(state, messages=(*others, later), failing=state.failing or later.tries >= STUCK), outcome
-    outcome = replace(outcome, state=NoticeState.SENT if message.accepted else NoticeState.FAILED)
-    failing = outcome.state is NoticeState.FAILED
-    return replace(state, messages=others, done=(outcome,), last_sent_ms=now_ms, failing=failing), outcome
+        failing = state.failing or later.tries >= STUCK
+        return replace(state, messages=(*others, later), failing=failing), outcome(NoticeState.SENDING, later.due_ms)
+    ended = outcome(NoticeState.SENT if message.accepted else NoticeState.FAILED)
+    failing = ended.state is NoticeState.FAILED
+    return replace(state, messages=others, done=(ended,), last_sent_ms=now_ms, failing=failing), ended

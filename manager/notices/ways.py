@@ -12,7 +12,7 @@ from common.errors import EtcronError, UnavailableError
 from common.notices.channels import Channel
 from common.notices.joining import Message
 from common.process.secret_files import SecretError, credentials_directory, secret_in
-from common.process.threads import beside
+from common.process.threads import Places, beside
 
 WITHIN_S: Final = 60.0
 """One message, whatever its server does."""
@@ -50,11 +50,12 @@ class ChannelSecrets:
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
+        self._places = Places()
 
     async def text(self, name: str) -> str:
         """Without the line end that editors leave. PutOffError: it cannot be read; the text holds no value."""
         try:
-            return await beside(lambda: self._read(name), what="secretsDirectory")
+            return await self._places.beside(lambda: self._read(name), what="secretsDirectory")
         except (SecretError, UnavailableError) as error:
             raise PutOffError(str(error)) from None
 

@@ -21,7 +21,7 @@ from common.clock import Clock
 from common.errors import EtcronError
 from common.notices.channels import Channel
 from common.notices.joining import Message
-from manager.http.outgoing import Reach, RefusedAddressError, ask, refusal_of
+from manager.http.outgoing import Names, Reach, RefusedAddressError, ask, refusal_of
 from manager.notices.plain import line
 from manager.notices.ways import ChannelSecrets, PutOffError, RefusedError, Result, Tls
 
@@ -38,6 +38,7 @@ class Hooks:
         self.secrets = secrets
         self._tls = tls
         self._reach = reach
+        self._names = Names()
 
     async def post(self, channel: Channel, body: bytes, headers: dict[str, str]) -> Result:
         """It was taken. RefusedError, PutOffError; no text of theirs holds more of the URL than its host."""
@@ -48,8 +49,8 @@ class Hooks:
         try:
             async with asyncio.timeout(_WITHIN_S):
                 status, content = await ask(
-                    "POST", url, tls=await self._tls.context(), most_bytes=_MOST_BYTES, what=host, reach=self._reach,
-                    data=body, headers={"Content-Type": "application/json", **headers},
+                    "POST", url, tls=await self._tls.context(), most_bytes=_MOST_BYTES, names=self._names,
+                    reach=self._reach, data=body, headers={"Content-Type": "application/json", **headers},
                 )  # fmt: skip
         except TimeoutError:
             raise PutOffError(f"{host} does not answer within {_WITHIN_S:g} s") from None
@@ -57,6 +58,8 @@ class Hooks:
             if isinstance(error.os_error, RefusedAddressError):
                 raise RefusedError(f"{host}: {error.os_error.strerror}") from None
             raise PutOffError(f"{host} cannot be reached: {error.os_error.strerror or error.os_error!s:.200}") from None
+        except aiohttp.InvalidURL:
+            raise RefusedError(f"{host}: the channel's URL is none") from None
         except (aiohttp.ClientError, OSError, EtcronError) as error:
             raise PutOffError(f"{host} cannot be reached: {type(error).__name__}") from None
         if 200 <= status < 300:

@@ -28,7 +28,7 @@ from common.errors import EtcronError
 from common.process.threads import beside
 from manager.access.oidc.failures import OidcError, Why
 from manager.access.oidc.id_token import keys_of
-from manager.http.outgoing import TooLongError, ask
+from manager.http.outgoing import Names, TooLongError, ask
 
 T = TypeVar("T")
 
@@ -82,6 +82,7 @@ class Provider:
         self._reading = asyncio.Lock()
         self._asking = asyncio.Semaphore(_MOST_AT_A_TIME)
         self._tls: ssl.SSLContext | None = None
+        self._names = Names()
 
     async def metadata(self) -> Metadata:
         """Where its parts are; OidcError: it does not say."""
@@ -183,9 +184,7 @@ class Provider:
         if self._tls is None:
             self._tls = await beside(self._context, what="the file of oidcCa")
         try:
-            status, content = await ask(
-                method, url, tls=self._tls, most_bytes=MOST_BYTES, what="the login provider", **options
-            )
+            status, content = await ask(method, url, tls=self._tls, most_bytes=MOST_BYTES, names=self._names, **options)
         except TooLongError as error:
             raise OidcError(Why.AWAY, str(error)) from error
         return status, _object(content)
