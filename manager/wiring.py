@@ -15,7 +15,9 @@ from common.configuration.keys import redact_uri
 from common.configuration.signatures import seal_of
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
+from common.jobs.job import JobSpec
 from common.notices.channels import ChannelKind
+from common.notices.wanted import Wanted
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Ways
 from common.protocol.keys import Keys, RunId
@@ -74,6 +76,7 @@ from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
 from manager.views.shapes import running_views
+from manager.watch.catalog import Catalog
 from manager.watch.eligibility import Eligibility
 from manager.watch.events import EventHub, Pace
 from manager.watch.watching import Watching
@@ -96,7 +99,13 @@ def make_parts(
     # Random: nothing is kept under this name, and two managers must never have the same.
     name = f"manager.{socket.gethostname()}.{secrets.token_hex(4)}"
     audit = Audit(config.audit_dir, etcd, access_keys, runlog, manager=name, clock=clock)
-    housekeeping = Housekeeping(etcd, runlog)
+    housekeeping = Housekeeping(
+        etcd,
+        runlog,
+        wanted=lambda: Wanted(watching.notices.rules.values()),
+        spec_of=lambda name: _spec_of(watching.catalog, name),
+        clock=clock,
+    )
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
     guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
@@ -250,6 +259,11 @@ def _ways(config: ManagerConfig, directory: Directory, cookies: Cookies, idle: I
         SocketWay(proxy_uid=config.proxy_uid),
         *((OwnerWay(proxies=config.proxies),) if config.trust_owner else ()),
     )
+
+
+def _spec_of(catalog: Catalog, name: str) -> JobSpec | None:
+    job = catalog.get(name)
+    return None if job is None or job.saved is None else job.saved.spec
 
 
 def _ways_of_notices(config: ManagerConfig, run_now: RunNow, clock: Clock) -> Mapping[ChannelKind, NoticeWay]:

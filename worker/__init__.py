@@ -12,7 +12,7 @@
     machine/                        the processes of this machine, and whose they are
 
     runs.py launch.py               what the others speak of: a run, what is to be started
-    catalog.py members.py absences.py kills.py draining.py registry.py sentinels.py
+    catalog.py members.py absences.py kills.py rules.py draining.py registry.py sentinels.py
                                     what this worker knows from etcd, and says of itself there
     data_directory.py identity.py
                                     its data directory: what is read at the start, and the thread that writes

@@ -57,8 +57,10 @@ from worker.record.follow_ups import FollowUps
 from worker.record.settlement import Settlement
 from worker.record.spool import Spool
 from worker.record.spool_watch import SpoolWatch
+from worker.record.telling import Attempts, Telling
 from worker.refusals import Refusals
 from worker.registry import Registry
+from worker.rules import Rules
 from worker.run.executor import Executor
 from worker.run.orphans import Orphans, is_first_process
 from worker.run.resources import affordable_slots
@@ -181,6 +183,8 @@ class Parts:
             "settlement": self.settlement.run,
             "ending": self.ending.run,
             "delivery": self.delivery.run,
+            "rules": self.rules.mirror.run,
+            "telling": self.telling.run,
             "spool": self.spool_watch.run,
             "request queue": self.requests.run,
             "locks": self.locks.run,
@@ -220,8 +224,14 @@ class Parts:
             is_believed=lambda kill: self.belief.kill_fault(kill, self.catalog.of_run(kill.run_id)) is None,
         )  # fmt: skip
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
+        self.rules = Rules(client, keys, clock=clock)
+        self.telling = Telling(
+            store=self._runlog, attempts=Attempts(client, keys, self._runlog), catalog=self.catalog,
+            jobs_read=lambda: self.jobs_read, rules=self.rules, table=self.table, up_to=spool.cursor,
+            on_told=spool.changed, clock=clock,
+        )  # fmt: skip
         self.delivery = Delivery(
-            spool, self._runlog, batch_size=self._config.job_log_batch_size,
+            spool, self._runlog, self.telling, batch_size=self._config.job_log_batch_size,
             commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
             is_pressed=lambda: self.scheduler.waiting > 0,
         )  # fmt: skip

@@ -60,6 +60,8 @@ class Run:
     record: RunRecord | None = None
     unlocked: bool = False
     """It holds no lock any more, and its key says so where it never held one."""
+    tried_again: bool | None = None
+    """Whether another attempt of its fire follows; None: its end is not carried out, or by whom is not known."""
     delivered: bool = False
     """Its record needs its run key no more."""
     forgotten: bool = False

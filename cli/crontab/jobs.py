@@ -12,6 +12,7 @@ from cli.crontab.command_text import parse_command
 from cli.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
 from cli.crontab.names import Names
 from common.errors import ScheduleError
+from common.jobs.notify import EventKind
 from common.schedules.schedule import parse_cron
 
 _UNCERTAIN: Final = r"\\%"
@@ -20,7 +21,10 @@ _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _POSIX_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 _STEP_FROM: Final = re.compile(r"(?:^|,)(?P<item>(?:[0-9]+|[A-Za-z]{3})/(?P<step>[0-9]+))(?:,|$)")
 _RANDOM: Final = "~"
-_MAIL: Final = frozenset({"MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+_MAIL: Final = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+_MAILED: Final = (EventKind.OUTPUT, EventKind.FAILED)
+"""What cron mails: what a command prints; and that it failed, which cron has no other way to say."""
+_LONGEST_CHANNEL: Final = 80
 _IDENTITY: Final = frozenset({"LOGNAME", "USER"})
 
 
@@ -64,6 +68,8 @@ class _Settings:
     shell: str | None = None
     workdir: str | None = None
     delay_minutes: int = 0
+    channel: str | None = None
+    """Of MAILTO."""
     bad_zone: str | None = None
 
 
@@ -122,6 +128,7 @@ def _job(entry: Entry, settings: _Settings, names: Names) -> tuple[dict[str, Any
     optional = {
         "env": dict(settings.env), "shell": settings.shell, "workdir": settings.workdir, "user": entry.user,
         "jitterSeconds": settings.delay_minutes * 60,
+        "notify": settings.channel and [{"to": settings.channel, "on": [str(kind) for kind in _MAILED]}],
     }  # fmt: skip
     document |= {key: value for key, value in optional.items() if value}
     if entry.unended:
@@ -184,7 +191,7 @@ def _set(settings: _Settings, variable: Variable) -> str:
     """Take the variable in; what it does from this line on."""
     name, value = variable.name, variable.value
     if name in _MAIL:
-        return f"{name}: left out; the output is in the log of each run"
+        return f"{name}: left out; the channel says how its messages look"
     if name in _IDENTITY:
         return f"{name}: cron does not let it be set, and it has no effect here either"
     match name:
@@ -195,6 +202,8 @@ def _set(settings: _Settings, variable: Variable) -> str:
             settings.workdir = value or None
             settings.env["HOME"] = value
             return f"HOME: commands below run in {value}"
+        case "MAILTO":
+            return _set_channel(settings, value)
         case "CRON_TZ":
             return _set_zone(settings, value)
         case "RANDOM_DELAY":
@@ -207,6 +216,17 @@ def _set(settings: _Settings, variable: Variable) -> str:
                 return f"{name[:40]}: left out, as no environment variable of a job may be called so"
             settings.env[name] = value
             return f"{name}: in the environment of the commands below"
+
+
+def _set_channel(settings: _Settings, value: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", value)[:_LONGEST_CHANNEL].strip("-")
+    settings.channel = f"mail-{name}" if name else None
+    if settings.channel is None:
+        return "MAILTO: of the jobs below no output is mailed"
+    return (
+        f"MAILTO: the jobs below tell the channel {settings.channel} of their output and failures; where there is none "
+        f"yet, add it (etcron channel add): e-mail to {value}"
+    )
 
 
 def _set_zone(settings: _Settings, value: str) -> str:

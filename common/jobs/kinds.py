@@ -113,7 +113,11 @@ class Choice(Kind):
 
     @property
     def core(self) -> CoreSchema:
-        return _needed(core_schema.enum_schema(self.words, list(self._offered)), f"one of: {', '.join(self._offered)}")
+        schema: CoreSchema = core_schema.enum_schema(self.words, list(self.words))
+        if self.of:  # whose own list of members leaves out none
+            words = core_schema.literal_schema([str(word) for word in self.of])
+            schema = core_schema.no_info_after_validator_function(self.words, words)
+        return _needed(schema, f"one of: {', '.join(self._offered)}")
 
     @property
     def schema(self) -> Schema:

@@ -14,7 +14,7 @@ from common.jobs.notify import DEFAULT_ON, OF_JOBS, EventKind
 from common.protocol.keys import MAX_MARK_MS
 from common.protocol.run import RunRecord, Trigger, Verdict, last_order
 
-__all__ = ["ASKED_FOR", "DEFAULT_ON", "OF_JOBS", "Event", "EventKind", "events_of", "never_began"]
+__all__ = ["ASKED_FOR", "DEFAULT_ON", "OF_JOBS", "Event", "EventKind", "events_of", "gave_up", "never_began"]
 
 LONGEST_TEXT: Final = 500
 ASKED_FOR: Final = frozenset({EventKind.SUCCEEDED, EventKind.SKIPPED, EventKind.OUTPUT})
@@ -24,6 +24,7 @@ _KINDS: Final = {
     Verdict.KILLED: EventKind.KILLED, Verdict.LOST: EventKind.LOST, Verdict.SKIPPED: EventKind.SKIPPED,
     Verdict.MISSED: EventKind.MISSED,
 }  # fmt: skip
+_NEVER_BEGAN: Final = (Verdict.SKIPPED, Verdict.MISSED, Verdict.KILLED)
 _AGAIN: Final = (Trigger.RETRY, Trigger.RERUN)
 
 _Instant = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]
@@ -61,7 +62,8 @@ class Event(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
 
     def to_document(self) -> dict[str, Any]:
         """As JSON has it; what is absent is left out."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
+        # Of a record that was read from the log store, whole numbers are of a kind of its own.
+        document: dict[str, Any] = msgspec.to_builtins(self, enc_hook=int)
         return document
 
     @classmethod
@@ -87,7 +89,7 @@ def events_of(
     run_id = record.run_id
     event = Event(
         kind=kinds[0], at_ms=record.end_ms or record.create_ms or record.plan_ms, job=run_id.job_name, run=str(run_id),
-        order=last_order(record), labels=record.labels, plan_ms=record.plan_ms, start_ms=record.start_ms,
+        order=last_order(record), labels=dict(record.labels), plan_ms=record.plan_ms, start_ms=record.start_ms,
         end_ms=record.end_ms, worker=record.worker, attempt=run_id.attempt, count=record.count or 1,
         reason=_cut(record.reason), exit_code=record.exit_code, err=_cut(record.err),
         zone=None if spec is None else spec.timezone,
@@ -97,7 +99,18 @@ def events_of(
 
 def never_began(record: RunRecord) -> bool:
     """Whether it is of another attempt that was asked for and never ran: then the one before it is a problem."""
-    return record.trigger in _AGAIN and record.run_id.attempt > 1 and record.start_ms is None
+    is_another = record.trigger in _AGAIN and record.run_id.attempt > 1
+    return is_another and record.start_ms is None and record.status in _NEVER_BEGAN
+
+
+def gave_up(record: RunRecord, before: RunRecord | None, *, spec: JobSpec | None = None) -> Event:
+    """What such a record tells: the problem of the attempt ``before`` it, as far as its record is there."""
+    why = f"the next attempt did not run: {record.reason or record.status}"
+    told = next(iter(events_of(before, spec=spec)), None) if before is not None else None
+    if told is None:
+        [told] = events_of(replace(record, status=Verdict.FAILED), spec=spec)
+        return replace(told, reason=_cut(why))
+    return replace(told, reason=_cut(f"{told.reason}; {why}" if told.reason else why))
 
 
 def _kinds_of(

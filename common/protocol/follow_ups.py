@@ -15,7 +15,7 @@ By the job as it is now, which the transaction compares. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from msgspec import Struct
@@ -53,16 +53,11 @@ class End(Struct, frozen=True, kw_only=True):
     @classmethod
     def by(cls, entry: RunEntry, record: RunRecord, *, frees_lock: bool) -> Self:
         """The end that this record tells of. A record ``lost`` says that the run was given up just now."""
-        taken_along = record.status is Verdict.KILLED and record.reason in _WITH_ITS_WORKER
         return cls(
             run_id=record.run_id, entry=entry, verdict=record.status,
             end_ms=record.end_ms if record.end_ms is not None else entry.claim_ms, exit_code=record.exit_code,
-            with_its_worker=taken_along or record.status is Verdict.LOST, frees_lock=frees_lock,
+            with_its_worker=_went_with_its_worker(record), frees_lock=frees_lock,
         )  # fmt: skip
-
-    @property
-    def next_attempt(self) -> RunId:
-        return RunId(self.run_id.job, self.run_id.fire, self.run_id.attempt + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +75,7 @@ class Facts:
     @classmethod
     def keys_of(cls, keys: Keys, end: End) -> tuple[str, ...]:
         """What they are read from, at one revision."""
-        run_id, following = end.run_id, end.next_attempt
+        run_id, following = end.run_id, end.run_id.next_attempt
         return (
             keys.job(run_id.job_name), keys.mark(run_id.job), keys.kill(run_id), keys.run(following),
             keys.request(following),
@@ -107,9 +102,22 @@ class FollowUp:
     request: Request | None = None
     compares: tuple[Compare, ...] = ()
     then: tuple[Put, ...] = ()
+    tries_again: bool = False
+    """Another attempt of the fire follows, or is there already."""
 
 
 NOTHING: Final = FollowUp()
+_IS_THERE: Final = FollowUp(tries_again=True)
+
+
+def may_be_tried_again(record: RunRecord) -> bool:
+    """Whether a job may have a run with this record tried again."""
+    return record.status in _TRIED_AGAIN or _went_with_its_worker(record)
+
+
+def _went_with_its_worker(record: RunRecord) -> bool:
+    is_taken_along = record.status is Verdict.KILLED and record.reason in _WITH_ITS_WORKER
+    return is_taken_along or record.status is Verdict.LOST
 
 
 def may_be_followed(end: End) -> bool:
@@ -153,14 +161,14 @@ def follow(keys: Keys, end: End, facts: Facts) -> FollowUp:
             return NOTHING  # a run without the lock (its job was another then) is no part of the chain
         return next_link(keys, job, end_ms=end.end_ms, last_plan_ms=end.entry.plan_ms)
     if facts.has_next:
-        return NOTHING
+        return _IS_THERE
     request = _attempt(end, job, origin, facts)
     compares = [absent(keys.run(request.run_id)), absent(keys.request(request.run_id))]
     if facts.mark is not None and request.mark_ms is not None:
         compares.append(value_is(facts.mark.key, facts.mark.value))
     if origin is Origin.RERUN:
         compares.append(absent(keys.kill(end.run_id)))
-    return _asking(keys, job, request, compares)
+    return replace(_asking(keys, job, request, compares), tries_again=True)
 
 
 def next_link(keys: Keys, job: PlannedJob, *, end_ms: int, last_plan_ms: int) -> FollowUp:
@@ -187,7 +195,7 @@ def _attempt(end: End, job: PlannedJob, origin: Origin, facts: Facts) -> Request
     gives_way = is_retry and job.takes_lock and job.spec.after is None and end.run_id.plan_ms is not None
     elsewhere = is_retry and retry.other_worker and end.run_id.of_worker is None
     return Request(
-        run_id=end.next_attempt, origin=origin, job_create_revision=job.create_revision, plan_ms=entry.plan_ms,
+        run_id=end.run_id.next_attempt, origin=origin, job_create_revision=job.create_revision, plan_ms=entry.plan_ms,
         dispatch_ms=not_before_ms, not_before_ms=not_before_ms,
         trigger=Trigger.RETRY if is_retry else Trigger.RERUN, by=entry.by, note=entry.note,
         create_ms=entry.create_ms if entry.create_ms is not None else entry.claim_ms,

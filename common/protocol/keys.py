@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, Protocol, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 _PLAN_DIGITS = 16
 MAX_MARK_MS = 253_402_300_799_999
@@ -79,6 +80,14 @@ class RunId(Struct, frozen=True, order=True, cache_hash=True, gc=False):
     def plan_ms(self) -> int | None:
         """The plan time, None where no schedule planned this run."""
         return int(self.fire) if _is_number(self.fire) else None
+
+    @property
+    def next_attempt(self) -> Self:
+        return replace(self, attempt=self.attempt + 1)
+
+    @property
+    def attempt_before(self) -> Self:
+        return replace(self, attempt=self.attempt - 1)
 
     @property
     def asked_or_planned_ms(self) -> int:

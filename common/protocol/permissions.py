@@ -31,6 +31,8 @@ class Permission:
 
     prefix: str
     may: May
+    is_needed: bool = True
+    """Whether a process does not start without it."""
 
     @property
     def command(self) -> str:
@@ -52,7 +54,9 @@ def of_worker(key_prefix: str) -> tuple[Permission, ...]:
         keys.roster, keys.dedupe, keys.clocks, keys.steward, keys.seen_prefix,
     )  # fmt: skip
     return (
-        *(Permission(prefix=prefix, may=May.READ) for prefix in (keys.jobs, keys.drains, keys.rules)),
+        *(Permission(prefix=prefix, may=May.READ) for prefix in (keys.jobs, keys.drains)),
+        # Without it the worker does not tell what rules alone ask for: so a role of an older version will do.
+        Permission(prefix=keys.rules, may=May.READ, is_needed=False),
         *(Permission(prefix=prefix, may=May.READ_AND_WRITE) for prefix in written),
     )
 

@@ -40,6 +40,7 @@ from common.runlog.client import WriteResult
 from common.runlog.documents import Rejection
 from common.runlog.last import Advance, JobResults, OwedResults
 from common.runlog.notices import NoticePage, Notices
+from common.runlog.outbox import OutboxDocument, outbox_documents
 from common.runlog.pages import RunFilter, RunPage
 from common.runlog.retention import KeptJob, OldRecord, RetentionState
 from common.runlog.statistics import DayCounts
@@ -56,6 +57,7 @@ __all__ = [
     "NoticePage",
     "Notices",
     "OldRecord",
+    "OutboxDocument",
     "OwedResults",
     "Rejection",
     "RetentionState",
@@ -63,4 +65,5 @@ __all__ = [
     "RunLog",
     "RunPage",
     "WriteResult",
+    "outbox_documents",
 ]

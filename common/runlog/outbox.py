@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import pymongo
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, OperationFailure
 
+from common.errors import ForbiddenError
 from common.notices.events import Event
 from common.runlog.client import Document, faults_of
 from common.runlog.documents import storable, to_bson
@@ -27,6 +28,7 @@ _log = logging.getLogger(__name__)
 MOST_EVENTS: Final = 500
 _MOST_CHARACTERS: Final = 1_000_000
 """Of the labels of a document's events: they alone have no small limit of their own."""
+_UNAUTHORIZED: Final = 13
 _PREFIX: Final = "outbox/"
 """nx-27017 takes text that looks like a number or a date for one."""
 _WRITER: Final = secrets.token_hex(6)
@@ -70,11 +72,17 @@ class Outbox:
         self._collection = collection
 
     async def put(self, documents: Sequence[OutboxDocument]) -> None:
-        """All of them are there; one that was there already stays as it is."""
+        """All of them are there; one that was there already stays as it is. ForbiddenError: this user may not."""
         sent = [to_bson(storable(_document(one))) for one in documents]
         try:
             await self._collection.insert_many(sent, ordered=False)
-        except BulkWriteError as error:
+        except OperationFailure as error:
+            if error.code == _UNAUTHORIZED:
+                raise ForbiddenError(
+                    "the log store lets this user not write the collection `outbox`: give it that right"
+                ) from error
+            if not isinstance(error, BulkWriteError):
+                raise
             for place, why in faults_of(error.details, len(sent)).refused.items():
                 extra = {"action": "outbox.refused", "id": documents[place].id, "why": why}
                 _log.error("the log store does not take what is to be told: %s", why, extra=extra)

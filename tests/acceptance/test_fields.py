@@ -38,6 +38,15 @@ ELSEWHERE: Final = {
     "priority": "tests/integration/deciding/test_scheduler_times.py::"
     "test_greater_priority_gets_the_slot_that_comes_free",
     "user": "tests/integration/test_executor_accounts.py::test_",
+    "description": "tests/console/test_editing_fields.py::test_every_field_is_saved_and_shown_again",
+    "links": "tests/console/test_editing_fields.py::test_every_field_is_saved_and_shown_again",
+    "notify": "tests/integration/working/test_telling.py::test_what_rules_and_the_job_ask_for_is_told",
+    "suspiciousBelowSeconds": "tests/integration/working/test_telling.py::"
+    "test_what_rules_and_the_job_ask_for_is_told",
+    "lateAfterSeconds": "tests/unit/test_events.py::"
+    "test_late_is_what_starts_after_its_jitter_and_more_than_the_job_allows",
+    "warnAfterSeconds": "tests/unit/test_job_reader.py::test_",
+    "silentAfterSeconds": "tests/unit/test_job_reader.py::test_",
 }  # fmt: skip
 BAD: Final[Mapping[str, Any]] = {
     "name": "a/b", "command": [], "cronExpr": "99 * * * * * *", "every": "5 minutes", "offset": "9h", "after": "0s",

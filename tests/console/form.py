@@ -41,6 +41,13 @@ EVERYTHING: Final[dict[str, Any]] = {
     "broadcast": True,
     "slots": 8,
     "priority": -5,
+    "description": "The books of the day, <b>for the bank</b>.",
+    "links": [{"title": "Runbook", "url": "https://wiki.example.com/books?a=1&b=2"}],
+    "notify": [{"to": "ops", "on": [], "after": 1}, {"to": "finance", "on": ["succeeded", "output"], "after": 3}],
+    "warnAfterSeconds": 3600,
+    "lateAfterSeconds": 60,
+    "silentAfterSeconds": 90000,
+    "suspiciousBelowSeconds": 0.5,
 }  # fmt: skip
 """Every field with a value that is not its default."""
 TEXTS: Final = {
@@ -50,12 +57,19 @@ TEXTS: Final = {
     "retry.backoff": "3", "retry.maxDelaySeconds": "600", "retry.jitter": "0.1", "retry.onExitCodes": "75, 111",
     "lostAfterSeconds": "never", "workdir": "/srv/reports", "user": "www-data", "shell": "/bin/bash",
     "outputLimitBytes": "1000", "slots": "8", "priority": "-5",
+    "description": "The books of the day, <b>for the bank</b>.", "warnAfterSeconds": "3600", "lateAfterSeconds": "60",
+    "silentAfterSeconds": "90000", "suspiciousBelowSeconds": "0.5",
 }  # fmt: skip
 """The same in the fields that are plain texts."""
 PAIRS: Final = (
     ("env", "LEVEL", "debug <b>"), ("env", "TWO_LINES", "one\ntwo"), ("labels", "team", "billing"),
     ("secrets", "PGPASSWORD", "pg/prod"), ("secretFiles", "KEY_FILE", "shop/key"),
     ("workers", "zone", "eu"), ("workers", "gpu", 'a100, "h100, or so"'),
+)  # fmt: skip
+
+ROWS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
+    ("links", {"title": "Runbook", "url": "https://wiki.example.com/books?a=1&b=2"}), ("notify", {"to": "ops"}),
+    ("notify", {"to": "finance", "on": "succeeded, output", "after": "3"}),
 )  # fmt: skip
 
 
@@ -118,6 +132,10 @@ async def fill_everything(page: Page, name: str) -> None:
     await field(page, "onWorkerLost").select_option("rerun")
     for group, key, value in PAIRS:
         await add_pair(page, group, key, value)
+    for group, members in ROWS:
+        await page.locator(f"[data-add={group}]").click()
+        for member, text in members.items():
+            await page.locator(f"[data-pairs={group}] > .object-row").last.locator(f"[data-member={member}]").fill(text)
     await field(page, "enabled").uncheck()
     await field(page, "retry.otherWorker").check()
     await field(page, "broadcast").check()

@@ -119,6 +119,10 @@ async def test_every_field_is_saved_and_shown_again(console: Console, cluster: C
     await save(page, name)
     saved = await spec_of(cluster, name)
     assert {field: saved[field] for field in EVERYTHING} == EVERYTHING
+    await expect(page.locator("#facts")).to_contain_text("The books of the day, <b>for the bank</b>.")
+    link = page.locator("#facts").get_by_role("link", name="Runbook")
+    assert await link.get_attribute("href") == "https://wiki.example.com/books?a=1&b=2"
+    assert await link.get_attribute("rel") == "noopener noreferrer"
 
     await edit(page, name)
     await expect(page.locator("details[open]")).to_have_count(0)

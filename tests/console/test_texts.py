@@ -46,6 +46,8 @@ def words_of_a_job(properties: dict[str, Any], outer: str = "field") -> Iterator
             continue
         if shown.get("hint", field["description"]):
             yield f"{key}.hint"
+        lists = (one["items"].get("properties", {}) for one in field.get("anyOf", []) if "items" in one)
+        yield from words_of_a_job(next(lists, {}), key)
         yield from (f"{key}.{one}" for one in ("unset", "absent") if one in shown)
         yield from (f"{key}.{value}" for value in shown.get("choices", ()))
         yield from (f"{key}.{value}.means" for value in shown.get("means", ()))

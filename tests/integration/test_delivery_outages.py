@@ -20,7 +20,7 @@ from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
 from tests.support.background import running
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, log_store_program
-from tests.support.records import last_results, record
+from tests.support.records import NothingTold, last_results, record
 from tests.support.waiting import wait_until
 from worker.record.delivery import Delivery
 from worker.record.spool import Spool
@@ -69,6 +69,7 @@ class Rig:
         self.delivery = Delivery(
             self.spool,
             runlog,
+            NothingTold(),
             clock=SystemClock(),
             commit_timeout_ms=50,
             on_delivered=self.told.extend,
@@ -186,7 +187,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from common.clock import SystemClock
 from common.runlog import RunLog
-from tests.support.records import PLAN_0_MS, record
+from tests.support.records import PLAN_0_MS, NothingTold, record
 from worker.record.delivery import Delivery
 from worker.record.spool import Spool
 
@@ -200,7 +201,7 @@ async def main():
     for number in range(150):
         await spool.append(record(number))
     async with Deadly(sys.argv[2]) as log:
-        await Delivery(spool, log, clock=SystemClock(), on_delivered=lambda runs: None).run()
+        await Delivery(spool, log, NothingTold(), clock=SystemClock(), on_delivered=lambda runs: None).run()
 
 asyncio.run(main())
 """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,14 @@ from worker.record.spool import Spool
 
 PLAN_0_MS = 1_790_000_000_000
 """The plan time of number 0; each further one is a second later."""
+
+
+class NothingTold:
+    """Beside a delivery of which only the records matter: the spool may let go of them at once."""
+
+    up_to = sys.maxsize
+
+    def add(self, records: Sequence[RunRecord], up_to: int) -> None: ...
 
 
 def record(number: int = 0, *, job: str = "backup", status: Verdict = Verdict.SUCCESS, **changes: Any) -> RunRecord:

@@ -110,11 +110,22 @@ LEVEL=a=b # no comment
     }  # fmt: skip
 
 
+def test_mailto_becomes_who_is_told_until_there_is_another() -> None:
+    told = _account("MAILTO=ops@a.org, me\n1 * * * * a\nMAILTO=\n2 * * * * b\nMAILTO=root\n3 * * * * c\n")
+    jobs = [one.document for one in told if one.document is not None]
+    assert [job.get("notify") for job in jobs] == [
+        [{"to": "mail-ops-a.org-me", "on": ["output", "failed"]}], None,
+        [{"to": "mail-root", "on": ["output", "failed"]}],
+    ]  # fmt: skip
+    assert all(parse_job(job) for job in jobs)
+
+
 @pytest.mark.parametrize(
     ("line", "note"),
     [
-        ("MAILTO=me@example.com", "MAILTO: left out"),
-        ('MAILTO=""', "MAILTO: left out"),
+        ("MAILTO=me@example.com", "MAILTO: the jobs below tell the channel mail-me-example.com"),
+        ('MAILTO=""', "MAILTO: of the jobs below no output is mailed"),
+        ("MAILFROM=cron", "MAILFROM: left out"),
         ("LOGNAME=joe", "LOGNAME: cron does not let it be set"),
         ("TZ=Europe/Berlin", "TZ: an environment variable, as in cron; the times below are UTC"),
         ("my-var=1", "my-var: left out, as no environment variable"),

@@ -19,7 +19,7 @@ from common.protocol.run import RunRecord, last_order
 from common.runlog import Advance, Rejection, WriteResult
 from common.runlog.last import advances_of, joined
 from tests.support.background import running
-from tests.support.records import record
+from tests.support.records import NothingTold, record
 from tests.support.waiting import wait_until
 from worker.record.delivery import Delivery
 from worker.record.spool import Spool
@@ -87,7 +87,7 @@ class Rig:
         self.delivered: list[RunId] = []
         self.fires_wait = False
         self.delivery = Delivery(
-            self.spool, store, clock=clock, commit_timeout_ms=commit_timeout_ms,
+            self.spool, store, NothingTold(), clock=clock, commit_timeout_ms=commit_timeout_ms,
             on_delivered=self.delivered.extend, is_pressed=lambda: self.fires_wait, jitter=lambda: 0.0,
         )  # fmt: skip
 

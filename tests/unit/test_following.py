@@ -140,7 +140,8 @@ def test_job_that_was_made_again_meanwhile_is_another() -> None:
 
 
 def test_attempt_that_is_there_already_is_not_asked_for_again() -> None:
-    assert after(end(), has_next=True) == NOTHING
+    there = after(end(), has_next=True)
+    assert there == replace(NOTHING, tries_again=True)
 
 
 # Reruns

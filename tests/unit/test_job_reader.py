@@ -195,7 +195,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("link that is no page", {"links": [{"title": "x", "url": "ftp://a.b/c"}]}, "links[0].url", "ftp"),
     ("link without a host", {"links": [{"title": "x", "url": "https:///c"}]}, "links[0].url", "https:///c"),
     ("link with a line break", {"links": [{"title": "x", "url": "https://a.b/\n"}]}, "links[0].url", "is 'https"),
-    ("link without a title", {"links": [{"url": "https://a.b/c"}]}, "links[0].title", "is null"),
+    ("link without a title", {"links": [{"url": "https://a.b/c"}]}, "links[0].title", "is missing"),
     ("six links", {"links": [{"title": "x", "url": "https://a.b/c"}] * 6}, "links", "has 6 entries"),
     ("one link by itself", {"links": {"title": "x", "url": "https://a.b/c"}}, "links", 'is {"title"'),
     ("channel that cannot be", {"notify": [{"to": "a@b.c"}]}, "notify[0].to", "characters that a name cannot have"),

@@ -4,6 +4,8 @@
               ^                                                        |  more full batches: those first       |
               '--------------------------------------------------------'---------------------------------------'
 
+The spool is acknowledged up to where `telling` has what the records tell, which it does beside all this.
+
 When a batch is due, ``worker/pacing.py`` says. What an outage has left is caught up with at a quarter of the speed
 that there is: the log store and this process have fires to see to; and faster where so much comes meanwhile that it
 would never end. If we die anywhere in between, what the spool was not told of is written again; that changes nothing.
@@ -113,6 +115,14 @@ class LogStore(Protocol):
     async def put_last(self, advances: Iterable[Advance]) -> None: ...
 
 
+class Tells(Protocol):
+    """See `worker.record.telling.Telling`."""
+
+    up_to: int
+
+    def add(self, records: Sequence[RunRecord], up_to: int) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryState:
     """How delivery is doing, for the beat, the console and the metrics."""
@@ -137,7 +147,7 @@ class Delivery:
     """The one writer of a worker's records. `run` belongs into the owner's TaskGroup."""
 
     def __init__(
-        self, spool: Spool, runlog: LogStore, *,
+        self, spool: Spool, runlog: LogStore, telling: Tells, *,
         batch_size: int = 100, commit_timeout_ms: int = 1000, clock: Clock,
         on_delivered: Callable[[list[RunId]], None], is_pressed: Callable[[], bool] = lambda: False,
         jitter: Callable[[], float] = random.random,
@@ -146,6 +156,7 @@ class Delivery:
         ``is_pressed``: whether due fires wait for slots."""
         self._spool = spool
         self._runlog = runlog
+        self._telling = telling
         self._batch_size = batch_size
         self._clock = clock
         self._pace = RecordPace(
@@ -155,7 +166,9 @@ class Delivery:
         self._on_delivered = on_delivered
         self._jitter = jitter
         self._written = spool.cursor
-        """Up to here all is in the log. The spool's cursor stays behind until the last results are there, too."""
+        """Up to here all is in the log."""
+        self._settled = spool.cursor
+        """Up to here the last results are there, too. The spool's cursor stays behind until what it tells is."""
         self._owed = OwedResults()
         """What those in between say."""
         self._catching_up = spool.pending > batch_size
@@ -229,13 +242,18 @@ class Delivery:
         while True:
             self._spool.changed.clear()
             is_empty = not self._unwritten and not self._owed
-            if is_empty:
+            if is_empty and self._telling.up_to >= self._written:
                 self._emptied.set()
-            has_work = not is_empty or not self._is_acknowledged
+            has_work = not is_empty or not self._is_acknowledged or self._may_let_go > self._spool.cursor
             if has_work and (self._hurrying or self._pace.due_in(self._unwritten) <= 0):
                 return
             due_in = self._pace.due_in(self._unwritten)
             await self._sleep(min(due_in, _LOOK_AGAIN_SECONDS) if has_work else None)
+
+    @property
+    def _may_let_go(self) -> int:
+        """The position in the spool up to which it needs nothing any more."""
+        return min(self._settled, self._telling.up_to)
 
     def _has_room(self) -> bool:
         """Not where an outage is to be caught up with, nor where so much waits that it would be read from the disk."""
@@ -258,12 +276,14 @@ class Delivery:
         is_over = self._unwritten < self._batch_size
         much = min(_OWED_LIMIT, max(_WORTH_SETTLING, _OWED_A_JOB * len(self._owed)))
         if is_over or self._owed.records >= much:
-            # What was written is over and done with: the last results know of it, the spool lets go of it.
             await self._runlog.put_last(self._owed)
             self._owed.clear()
-            self._delivered += max(0, self._written - self._spool.cursor)
+            self._delivered += self._written - self._settled
+            self._settled = self._written
+        if not self._is_acknowledged or self._may_let_go > self._spool.cursor:
+            # That is over and done with: the last results know of it, it is told, the spool lets go of it.
             self._is_acknowledged = False
-            await self._spool.acknowledge(self._written)
+            await self._spool.acknowledge(self._may_let_go)
             self._is_acknowledged = True
         self._catching_up = self._catching_up and not is_over
         # It rests only where less waits than at the last rest: else more comes in a rest than a batch takes away.
@@ -291,6 +311,7 @@ class Delivery:
             failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._written = up_to
+        self._telling.add(stored, up_to)
         self._pace.written()
         self._on_delivered([record.run_id for record in records])
         for start in range(0, len(stored), _RECORDS_AT_ONCE):

@@ -306,6 +306,7 @@ class Settlement:
             result = await answered(partial(self._client.txn, txn), self._refusals.patience(str(run.run_id)))
             if result.succeeded:
                 self._in_keys[run.run_id] = record, result.revision
+                run.tried_again = follow_up.tries_again
                 break
             if not run.take_over(result.one(0)):
                 # Given up as lost meanwhile. Or a write of ours had been carried out, unanswered: then it comes twice.

@@ -127,6 +127,7 @@ class Unlocking:
             if then is None:  # the catalog does not say: etcd has to be asked
                 self._to_ask_of.append(run)
             elif run.delivered and not run.entry.locked:
+                run.tried_again = False
                 self._on_unlocked(run)
             else:
                 steps.append(self._freeing(run, then))
@@ -174,14 +175,16 @@ class Unlocking:
     def _freeing(self, run: Run, then: FollowUp) -> Step:
         """Its lock goes, or its key says that it has ended; and what follows comes, or neither."""
         if run.entry.locked:
-            return Step(
-                free_lock(self._keys, run, then), lambda _: self._on_unlocked(run), lambda: self._refused(run, then),
-                str(run.run_id),
-            )  # fmt: skip
+
+            def freed(_: int) -> None:
+                run.tried_again = then.tries_again
+                self._on_unlocked(run)
+
+            return Step(free_lock(self._keys, run, then), freed, lambda: self._refused(run, then), str(run.run_id))
         entry, share = say_ended(self._keys, run, then)
 
         def done(revision: int) -> None:
-            run.entry, run.mod_revision = entry, revision
+            run.entry, run.mod_revision, run.tried_again = entry, revision, then.tries_again
             self._on_unlocked(run)
 
         return Step(share, done, lambda: self._on_changed(run), str(run.run_id))

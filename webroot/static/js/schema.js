@@ -5,8 +5,9 @@ import { t, word } from "./text.js";
 /**
  * What has a value of its own, also within an object (`retry.limit`). Its words are the definition's, where the catalog of
  * the language has no others. `input`: a key of form/kinds.js; `choices`: by value, what it is called and what it means.
+ * `members`: of a list of objects, what each has.
  * @typedef {{path: string, label: string, hint: string, unset: string, absent: string, section: string, input: string,
- *   unit?: string, of?: string, hasList: boolean, values?: string[], choices: Map<string, {label: string, means: string}>, default: any}} Field
+ *   unit?: string, of?: string, hasList: boolean, members: Field[], values?: string[], choices: Map<string, {label: string, means: string}>, default: any}} Field
  */
 
 /** So many words are offered at once; of more one types the beginning. */
@@ -69,9 +70,11 @@ function fieldOf(path, own, section, within) {
   const say = (/** @type {string} */ key, /** @type {string} */ text) => word("field", `${path}.${key}`, text.replaceAll("`", ""));
   const number = kinds.find(({ minimum }) => minimum !== undefined);
   const values = kinds.find((one) => one.enum)?.enum;
+  const items = kinds.find((one) => one.items)?.items;
   const offered = new Set([...Object.keys(shown.choices ?? {}), ...(values?.length > CHOICES ? [] : (values ?? []))]);
   return {
-    path, section, values, unit: number?.["x-unit"], of: kinds.find(({ items }) => items)?.items.type, input: inputOf(shown, kinds, values),
+    path, section, values, unit: number?.["x-unit"], of: items?.type, input: inputOf(shown, kinds, values),
+    members: Object.entries(items?.properties ?? {}).map(([name, one]) => fieldOf(`${path}.${name}`, one, section, undefined)),
     hasList: kinds.some(({ additionalProperties }) => additionalProperties && kindsOf(additionalProperties).some(isOf("array"))),
     label: word("field", path, own.title),
     hint: [say("hint", shown.hint ?? sentence(own.description)), number && t("form.range", { low: number.minimum, high: number.maximum })].filter(Boolean).join(" "),

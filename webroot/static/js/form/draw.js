@@ -2,7 +2,7 @@
 import { byId, fill, h, icon } from "../dom.js";
 import { FIELDS, OF_TRIGGERS, SECTIONS, TRIGGERS } from "../schema.js";
 import { t, word } from "../text.js";
-import { addExpression, addPair } from "./rows.js";
+import { addExpression, addPair, addRow } from "./rows.js";
 
 /** @typedef {import("../schema.js").Field} Field */
 
@@ -62,7 +62,7 @@ function draw(field, size = false) {
     hint: hint && h("div", { class: "form-text", id: `h-${path}` }, hint),
     own: { id: `f-${path}`, "data-field": path, "data-kind": input, "aria-describedby": `e-${path}${hint && ` h-${path}`}` },
   };
-  return h("div", { class: `field ${size || (input === "pairs" ? "named-of" : "")}`.trim(), "data-box": path }, (DRAWN[input] ?? typed)(field, parts));
+  return h("div", { class: `field ${size || (["pairs", "rows"].includes(input) ? "named-of" : "")}`.trim(), "data-box": path }, (DRAWN[input] ?? typed)(field, parts));
 }
 
 /** @typedef {import("../dom.js").Child} Child */
@@ -76,12 +76,8 @@ const DRAWN = {
   radios: ({ path, label, choices }, { own, errors, hint }) => [h("fieldset", own, h("legend", { class: "form-label" }, label),
     [...choices].map(([value, one]) => h("label", { class: "option" }, h("input", { type: "radio", name: path, value }), " ",
       h("span", {}, one.label, " ", h("span", { class: "muted" }, one.means))))), errors, hint],
-  pairs: ({ path, label }, { own: { id: _, ...own }, errors, hint }) => {
-    const box = h("div", { class: "pairs-of", role: "group", "aria-labelledby": `l-${path}`, "data-pairs": path, ...own });
-    const more = word("form.add", path, t("form.add"));
-    return [h("h3", { id: `l-${path}` }, label), hint, box, errors,
-      h("button", { type: "button", class: "btn btn-plain", "data-add": path, onclick: () => addPair(box) }, icon("plus-lg"), " ", more)];
-  },
+  pairs: (field, parts) => several(field, parts, addPair),
+  rows: (field, parts) => several(field, parts, addRow),
   expressions: ({ path, hint }, { title, errors }) => {
     const box = h("div", { "data-field": path, "data-kind": "expressions" });
     return [title, box, errors, h("div", { class: "form-text" }, h("span", { id: `h-${path}` }, hint), " ",
@@ -98,6 +94,13 @@ const DRAWN = {
     area({ id: own.id, "aria-describedby": own["aria-describedby"], rows: 3, class: "form-control mono" }), errors,
     h("div", { class: "form-text", id: `h-${path}` }, h("span", { "data-given": "line" }, hint), h("span", { "data-given": "list", hidden: true }, t("form.given.list.hint"))))],
 };
+
+/** Rows that are added one by one. @param {Field} field @param {Parts} parts @param {(box: HTMLElement) => void} add @returns {Child[]} */
+function several({ path, label }, { own: { id: _, ...own }, errors, hint }, add) {
+  const box = h("div", { class: "pairs-of", role: "group", "aria-labelledby": `l-${path}`, "data-pairs": path, ...own });
+  return [h("h3", { id: `l-${path}` }, label), hint, box, errors,
+    h("button", { type: "button", class: "btn btn-plain", "data-add": path, onclick: () => add(box) }, icon("plus-lg"), " ", word("form.add", path, t("form.add")))];
+}
 
 /** One line of text. @param {Field} field @param {Parts} parts @returns {Child[]} */
 function typed({ path, input, values, unset }, { title, own, errors, hint }) {

@@ -58,7 +58,7 @@ function allPlaces() {
 }
 
 /** @returns {any[]} */
-const rowBoxes = () => [...document.querySelectorAll("[data-kind=expressions], [data-kind=pairs]")];
+const rowBoxes = () => [...document.querySelectorAll("[data-kind=expressions], [data-kind=pairs], [data-kind=rows]")];
 
 /** The nearest place of a path such as `workers.gpu[1]`; of an object as a whole its first field. @param {string} path @param {Place[]} places */
 function placeOf(path, places) {

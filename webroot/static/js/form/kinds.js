@@ -3,7 +3,7 @@ import { h } from "../dom.js";
 import { DEFAULTS, FIELDS } from "../schema.js";
 import { fillCommand, readCommand } from "./command.js";
 import { fromEntries, toEntries } from "./lists.js";
-import { fillExpressions, fillPairs, readExpressions, readPairs } from "./rows.js";
+import { fillExpressions, fillPairs, fillRows, readExpressions, readPairs, readRows } from "./rows.js";
 
 /** @typedef {{write: (field: any, value: any) => void, read: (field: any) => any}} Kind */
 
@@ -25,6 +25,7 @@ export const KINDS = {
   radios: { write: pick, read: (field) => field.querySelector(":checked")?.value ?? byDefault(field) },
   list: { write: (field, value) => void (field.value = toEntries([value ?? []].flat())), read: readList },
   pairs: { write: fillPairs, read: readPairs },
+  rows: { write: fillRows, read: readRows },
   expressions: { write: fillExpressions, read: readExpressions },
   calendar: { write: fillCalendar, read: readCalendar },
   command: { write: fillCommand, read: readCommand },

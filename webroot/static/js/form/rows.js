@@ -1,4 +1,4 @@
-/** What there may be several of, a row each: names with values (`env`, `labels`, `workers`), expressions. */
+/** What there may be several of, a row each: names with values (`env`, `labels`, `workers`), objects (`notify`), expressions. */
 import { h, icon } from "../dom.js";
 import { FIELDS } from "../schema.js";
 import { t, word } from "../text.js";
@@ -37,6 +37,7 @@ export function namesGivenTwice(box) {
 
 /** The rows by the paths that errors name them with. @param {HTMLElement} box @returns {[string, HTMLElement][]} */
 export function rowPaths(box) {
+  if (box.dataset.kind === "rows") return rowsOf(box).map((row, at) => [`${box.dataset.field}[${at}]`, row]);
   if (box.dataset.kind !== "expressions") return rowsOf(box).map((row) => [`${box.dataset.field}${pathOf(nameOf(row))}`, row]);
   const written = rowsOf(box);
   return written.length < 2 ? [] : written.map((row, at) => [`${box.dataset.field}[${at}]`, row]);
@@ -78,6 +79,46 @@ function pair(path, name, value) {
   field.value = hasLists(path) && value !== "" ? toEntries([value].flat()) : value;
   unchanged.set(field, { text: field.value, value });
   return row("pair", h("input", { class: "form-control mono", type: "text", value: name, "aria-label": label, placeholder: label, spellcheck: "false", autocomplete: "off" }), field);
+}
+
+/** @param {HTMLElement} box @param {Record<string, any>[]} values */
+export function fillRows(box, values) {
+  box.replaceChildren(...values.map((value) => objectRow(box.dataset.field, value)));
+}
+
+/** @param {HTMLElement} box */
+export function addRow(box) {
+  const added = objectRow(box.dataset.field, {});
+  box.append(added);
+  added.querySelector("input").focus();
+}
+
+/** What is blank is left out, as are rows in which all is. @param {HTMLElement} box @returns {Record<string, any>[]} */
+export function readRows(box) {
+  const { members } = FIELDS.get(box.dataset.field);
+  return rowsOf(box).map((row) => {
+    const texts = [...row.querySelectorAll("input")].map((input) => input.value.trim());
+    return Object.fromEntries(members.map(({ path, input }, at) => [nameIn(path), valueIn(input, texts[at])]).filter(([, value]) => value !== null));
+  });
+}
+
+/** @param {string} path of a member */
+const nameIn = (path) => path.slice(path.lastIndexOf(".") + 1);
+
+/** @param {string} input @param {string} text */
+function valueIn(input, text) {
+  if (!text) return null;
+  if (input === "list") return fromEntries(text);
+  return input === "number" && Number.isFinite(Number(text)) ? Number(text) : text;
+}
+
+/** @param {string} path @param {Record<string, any>} value */
+function objectRow(path, value) {
+  return row("object-row", ...FIELDS.get(path).members.map(({ path: inner, label, unset, default: otherwise }) => {
+    const own = value[nameIn(inner)] ?? "";
+    return h("input", { class: "form-control", type: "text", value: Array.isArray(own) ? toEntries(own) : own, "aria-label": label, title: label,
+      placeholder: unset || `${label}${otherwise ? `: ${otherwise}` : ""}`, spellcheck: "false", autocomplete: "off", "data-member": nameIn(inner) });
+  }));
 }
 
 /** @param {HTMLElement} box @param {string | string[] | null} value */

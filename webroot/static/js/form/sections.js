@@ -40,6 +40,13 @@ const HOLDS = {
   user: (value) => value && t("holds.user", { user: value }),
   shell: (value) => value,
   outputLimitBytes: (value) => t("holds.output", { size: typeof value === "number" ? size(value) : shown(value) }),
+  description: silent,
+  links: (value) => value.length > 0 && t("holds.links", { n: value.length }),
+  notify: (value) => value.length > 0 && t("holds.told", { to: value.map((/** @type {any} */ one) => one.to).join(", ") }),
+  warnAfterSeconds: (value) => value !== 0 && t("holds.slow", { time: time(value) }),
+  lateAfterSeconds: (value) => value !== 0 && t("holds.told.late", { time: time(value) }),
+  silentAfterSeconds: (value) => value !== 0 && t("holds.silent", { time: time(value) }),
+  suspiciousBelowSeconds: (value) => value !== 0 && t("holds.fast", { time: time(value) }),
   labels: (value) => shown(value),
 };
 

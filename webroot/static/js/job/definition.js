@@ -6,12 +6,12 @@ import { redraw } from "../redraw.js";
 import { choiceOf, FIELDS, isGroup, labelOf, TIMING } from "../schema.js";
 import { stamp } from "../stamp.js";
 import { size, t } from "../text.js";
-import { commandOf, pairsOf, textOf } from "./values.js";
+import { commandOf, outside, pairsOf, textOf } from "./values.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 
 /** What stands above on the page already. */
-const ABOVE = ["name", "command", "enabled"];
+const ABOVE = ["name", "command", "enabled", "description", "links"];
 
 /** @param {HTMLElement} box a dl @param {any} job, or a version of one @param {string[]} above fields that are left out */
 export function showDefinition(box, { spec, savedMs, savedBy, revision }, above = ABOVE) {
@@ -59,9 +59,17 @@ function valueOf(path, value) {
   if (typeof value === "number" && unit === "seconds") return value === 0 ? t("duration.s", { s: "0" }) : duration(value * 1000);
   if (typeof value === "number") return unit === "bytes" ? size(value) : String(value);
   if (input === "pairs" && typeof value === "object") return pairsOf(value).map(line);
+  if (input === "rows" && Array.isArray(value)) return value.map(entryOf);
   if (Array.isArray(value)) return value.map((one) => line(textOf(one)));
   if (typeof value === "object") return Object.entries(value).map(([name, inner]) => line(`${name}=${textOf(inner)}`));
   return h("code", {}, value);
+}
+
+/** A link, or who is told of what. @param {any} entry */
+function entryOf({ title, url, to, on, after }) {
+  if (url) return h("div", {}, outside(title || url, url));
+  const said = [on?.length && on.join(", "), after > 1 && t("job.inARow", { n: after })].filter(Boolean);
+  return line(`${to}${said.length ? `: ${said.join("; ")}` : ""}`);
 }
 
 /** @param {string} text */

@@ -3,12 +3,13 @@ import { mayAnything, offered } from "../caller.js";
 import { byId, h, icon } from "../dom.js";
 import { facts } from "../grid.js";
 import { encoded, jobUrl, runUrl } from "../links.js";
+import { visible } from "../printed.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { badge } from "../verdicts.js";
 import { showDefinition } from "./definition.js";
-import { commandOf, expressions, pairsOf } from "./values.js";
+import { commandOf, expressions, outside, pairsOf } from "./values.js";
 
 /** @param {any} job as GET /jobs/{name} says */
 export function showHead(job) {
@@ -21,6 +22,8 @@ export function showHead(job) {
   redraw(byId("paused"), paused && h("p", { class: "note" }, icon("pause-circle"), h("span", {},
     t("job.paused", { by: paused.by ?? "?" }), " ", stamp(paused.sinceMs, { zone }), paused.reason && `: ${paused.reason}`)));
   redraw(byId("facts"), facts([
+    ["job.about", spec?.description && h("div", { class: "wraps" }, visible(spec.description))],
+    ["job.links", spec?.links?.length > 0 && spec.links.map((/** @type {any} */ { title, url }) => h("div", {}, outside(title || url, url)))],
     ["column.schedule", spec && [h("div", {}, job.words), ...expressions(spec.cronExpr).flatMap((one, at) => [at > 0 && "| ", h("code", { class: "expression" }, one)]), h("span", { class: "zone" }, zone)]],
     ["column.next", next(job, zone)],
     ["column.running", job.running.map(running)],

@@ -15,5 +15,8 @@ export function commandOf(command) {
 /** Names with their values, each in one text. @param {Record<string, any>} pairs */
 export const pairsOf = (pairs) => Object.entries(pairs).map(([name, values]) => `${name}=${[values].flat().map(textOf).join("|")}`);
 
+/** A link to another site, which learns nothing of this one. @param {string} title @param {string} url */
+export const outside = (title, url) => (/^https?:/.test(url) ? h("a", { href: url, rel: "noopener noreferrer", target: "_blank" }, visible(title)) : visible(url));
+
 /** @param {any} value */
 export const textOf = (value) => visible(typeof value === "string" ? value : JSON.stringify(value));
