@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 _LATE_MS: Final = 600_000
 """What happened longer ago is marked as such."""
-_SHOWN_LATE_MS: Final = 60_000
+_SHOWN_LATE_MS: Final = 2_000
 _SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
     EventKind.FAILED: ("{} failed", "failed"),
     EventKind.TIMEOUT: ("{} ran into its time limit", "ran into the time limit"),
@@ -75,11 +75,11 @@ class About:
     next_ms: int | None = None
     now_ms: int
 
-    def when(self, ms: int, zone: str | None = None) -> str:
-        """As the clocks of the job's zone show it."""
+    def when(self, ms: int, zone: str | None = None, *, bare: bool = False) -> str:
+        """As the clocks of the job's zone show it. ``bare``: to the minute, below a time that names the zone."""
         name = zone or (self.spec.timezone if self.spec is not None else "UTC")
         try:
-            return f"{local_words(ms, name)} ({name})"
+            return local_words(ms - ms % 60_000, name) if bare else f"{local_words(ms, name)} ({name})"
         except (EtcronError, OverflowError):  # a zone that this machine does not know, the year 10000
             return f"{iso(ms)} (UTC)"
 
@@ -161,7 +161,7 @@ def facts_of(notice: Notice, about: About, public_url: str | None) -> dict[str, 
         facts["reason"] = _reason(told.event, facts["headline"])
         facts["rows"] = [{"label": label, "value": value} for label, value in _rows(told, notice.kind, about)]
     elif notice.kind is NoticeKind.TEST:
-        facts["headline"] = f"a test of channel {line(notice.channel)}"
+        facts["headline"] = f"test of channel {line(notice.channel)}"
         facts["reason"] = f"{line(notice.by) or 'Somebody'} asked for it. Messages of this channel arrive here."
     else:
         facts["headline"] = digest_words(notice)
@@ -197,7 +197,7 @@ def digest_words(notice: Notice) -> str:
     said = []
     for kind, count in of_kind.most_common(3):
         (worker,) = workers[kind] if len(workers[kind]) == 1 else (None,)
-        said.append(f"{count:,} {_SAID[kind][1]}" + (f" on worker {line(worker, 60)}" if worker else ""))
+        said.append(f"{count:,} {_SAID[kind][1]}" + (f" on {line(worker, 60)}" if worker else ""))
     if rest := sum(of_kind.values()) - sum(count for _, count in of_kind.most_common(3)):
         said.append(f"{rest:,} others")
     return f"{notice.total:,} events: {', '.join(said)}" if len(said) > 1 else said[0]
@@ -221,32 +221,37 @@ def _reason(event: Event, headline: str) -> str:
 
 
 def _rows(told: Told, kind: NoticeKind, about: About) -> Iterator[tuple[str, str]]:
-    yield from _of_the_run(told.event, about)
     event, spec = told.event, about.spec
+    if event.job:
+        yield "Job", line(event.job)
+    yield from _of_the_run(event, about)
+
+    def when(ms: int) -> str:
+        return about.when(ms, event.zone, bare=True)
+
     if about.now_ms - event.at_ms > _LATE_MS and kind is not NoticeKind.REPEAT:
-        ago, at = _span(about.now_ms - event.at_ms), about.when(event.at_ms, event.zone)
-        yield "Told late", f"it happened {ago} ago, at {at}"
-    if told.since_ms is not None:
-        word = "Was so since" if event.kind is EventKind.RECOVERED else "Since"
+        yield "Told late", f"it happened {_span(about.now_ms - event.at_ms)} ago"
+    if told.since_ms is not None and event.kind is EventKind.RECOVERED:
+        yield "Was bad since", when(told.since_ms)
+    elif told.since_ms is not None and told.since_ms < event.at_ms:
         count = f", {told.in_a_row} in a row" if told.in_a_row > 1 else ""
-        yield word, about.when(told.since_ms, event.zone) + count
-    if told.last_ok_ms is not None:
-        yield "Last success", about.when(told.last_ok_ms, event.zone)
+        yield "Since", f"{when(told.since_ms)} ({_span(event.at_ms - told.since_ms)}){count}"
+    if told.last_ok_ms is not None and event.kind is not EventKind.RECOVERED:
+        yield "Last success", when(told.last_ok_ms)
     if about.next_ms is not None:
-        yield "Next run", about.when(about.next_ms, event.zone)
+        yield "Next run", when(about.next_ms)
     elif spec is not None:
         yield "Next run", "none" if spec.enabled else "none: the job is paused"
 
 
 def _of_the_run(event: Event, about: About) -> Iterator[tuple[str, str]]:
-    if event.job:
-        yield "Job", line(event.job)
-    if event.plan_ms is not None:
-        yield "Planned", about.when(event.plan_ms, event.zone)
-    if event.start_ms is not None:
-        late_ms = event.start_ms - (event.plan_ms or event.start_ms)
-        late = f", {_span(late_ms)} late" if late_ms >= _SHOWN_LATE_MS else ""
-        yield "Started", about.when(event.start_ms, event.zone) + late
+    plan_ms = event.plan_ms if event.plan_ms is not None else event.start_ms
+    yield (
+        ("At", about.when(event.at_ms, event.zone)) if plan_ms is None else ("Planned", about.when(plan_ms, event.zone))
+    )
+    if event.start_ms is not None and plan_ms is not None:
+        if event.start_ms - plan_ms >= _SHOWN_LATE_MS:
+            yield "Started", f"{_span(event.start_ms - plan_ms)} later"
         if event.end_ms is not None:
             yield "Took", _span(event.end_ms - event.start_ms)
     if event.worker:

@@ -46,7 +46,7 @@ def notice(kind: NoticeKind, *events: Told) -> Notice:
 
 
 JOB = parse_job({
-    "name": "nightly-report", "command": "x", "cronExpr": "0 0 3 * * *", "timezone": "Europe/Berlin",
+    "name": "nightly-report", "command": "x", "cronExpr": "0 3 * * *", "timezone": "Europe/Berlin",
     "description": "What finance reads at seven. Call the data team if it is late.",
     "links": [{"title": "Runbook", "url": "https://wiki.example.org/reports/nightly"}],
 })  # fmt: skip

@@ -157,7 +157,7 @@ async def test_what_comes_within_ten_seconds_of_a_message_is_one_digest(here: Se
     await here.later(10)
     await here.until(NoticeState.SENT, *others)
     assert [mail.message["Subject"] for mail in mail_server.mails] == [
-        "[etcron] job-0 failed: exit status 3", "[etcron] 24 failed on worker w3",
+        "[etcron] job-0 failed: exit status 3", "[etcron] 24 failed on w3",
     ]  # fmt: skip
     assert "and 14 more" in mail_server.mails[1].part("plain")
 
@@ -331,7 +331,7 @@ async def test_a_test_goes_the_way_of_all_others(here: Sending, mail_server: Mai
     one = trial_notice("ops", by="ann", now_ms=NOW)
     await here.put(one)
     await here.until(NoticeState.SENT, one)
-    assert mail_server.mails[0].message["Subject"] == "[etcron] a test of channel ops"
+    assert mail_server.mails[0].message["Subject"] == "[etcron] test of channel ops"
     assert "ann asked for it" in mail_server.mails[0].part("plain")
 
 
@@ -385,7 +385,7 @@ async def test_a_template_with_a_variable_that_is_not_there_loses_no_message(
         await here.put(failed())
         await here.until(NoticeState.SENT, failed())
     for kind in ("plain", "html"):
-        assert "ob-0 failed: exit status 3" in mail_server.mails[0].part(kind)
+        assert "job-0 failed: exit status 3" in mail_server.mails[0].part(kind)
 
 
 async def test_while_the_log_store_is_away_nothing_is_lost_or_sent_twice(
