@@ -216,7 +216,7 @@ async def test_bad_input_names_each_field(tmp_path: Path, example: Any) -> None:
 async def _statistics_say(session: aiohttp.ClientSession, **wanted: int) -> bool:
     async with session.get("/api/v1/task_stats") as answer:
         statistics = await answer.json()
-    of_acme = next((one for one in statistics["companies"] if one["company"] == "acme"), {})
+    of_acme: dict[str, int] = next((one for one in statistics["companies"] if one["company"] == "acme"), {})
     there = {**statistics["totals"], **of_acme}
     return all(there.get(name, 0) >= count if count else there.get(name) == 0 for name, count in wanted.items())
 
