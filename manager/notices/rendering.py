@@ -22,6 +22,7 @@ from common.etcd import EtcdClient
 from common.instants import Duration, iso
 from common.jobs.job import JobSpec
 from common.json_text import dumps
+from common.notices.alerts import key_of
 from common.notices.events import Event, EventKind
 from common.notices.joining import Content, groups_of, joined, message_id
 from common.notices.notice import Notice, NoticeKind, Told, notice_id
@@ -180,7 +181,7 @@ def sentence(told: Told) -> str:
     was, _, subject = about.partition("/")
     if event.kind is EventKind.RECOVERED and not event.job and was in _SYSTEM:
         return f"over: {_SAID[EventKind(was)][0].format(subject)}"
-    said = _SAID[event.kind][0].format(about)
+    said = _SAID[event.kind][0].format(about) + (f" ({event.count:,} times)" if event.count > 1 else "")
     detail = line(event.err or event.reason or "", 120)
     if event.kind is EventKind.FAILED and not detail and event.exit_code is not None:
         detail = f"exit status {event.exit_code}"
@@ -254,6 +255,8 @@ def _of_the_run(event: Event, about: About) -> Iterator[tuple[str, str]]:
             yield "Started", f"{_span(event.start_ms - plan_ms)} later"
         if event.end_ms is not None:
             yield "Took", _span(event.end_ms - event.start_ms)
+        elif event.kind is EventKind.SLOW:
+            yield "Runs for", _span(event.at_ms - event.start_ms)
     if event.worker:
         yield "Worker", line(event.worker)
     if event.attempt > 1:
@@ -295,9 +298,7 @@ def _tone(notice: Notice) -> str:
 
 def _thread(told: Told | None) -> str:
     """Mails of one alert stand together."""
-    if told is None or told.since_ms is None:
-        return ""
-    return notice_id(f"{told.event.subject}/{told.since_ms}", told.event.job)
+    return "" if told is None or told.since_ms is None else notice_id(str(told.since_ms), key_of(told.event))
 
 
 def _span(ms: int) -> str:
