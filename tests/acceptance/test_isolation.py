@@ -32,6 +32,7 @@ LOOKS = {
     "its password file": "grep -q {password} {home}/private/password",
     "its secrets": "cat {home}/private/secret",
     "a signal to it": "kill -0 {pid}",
+    "its group": "id -G | grep -qw 0",
 }
 """What a job tries; each is a command that succeeds where it can."""
 

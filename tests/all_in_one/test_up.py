@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import aiohttp
 import psutil
 import pytest
 
 from cli.processes.ports import free_loopback_port
+from common.errors import EtcdAccessError
+from common.etcd import EtcdClient
 from tests.support.other_user import OtherUser
 from tests.support.running_up import STARTS_WITHIN_S, running_up
 from tests.support.waiting import wait_until
@@ -55,14 +60,29 @@ async def test_whoever_has_started_it_makes_the_calls_of_the_legacy_api_without_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can call as another user")
-async def test_another_user_of_the_machine_gets_at_nothing(tmp_path: Path) -> None:
-    async with running_up(tmp_path, "--example") as up:
-        manager = ("127.0.0.1", int(up.url.rpartition(":")[2]))
-        for path in ("/job/list", "/worker/list", "/job/log?name=hello", "/api/v1/jobs", "/metrics"):
-            assert (await OtherUser().get(manager, path))[0] == 401, path
-        for one in (tmp_path / "data" / "run" / name for name in ("manager.sock", "logs.sock")):
-            assert one.exists()
-            assert (await OtherUser().get(str(one), "/"))[0] == "PermissionError", one
+async def test_another_user_of_the_machine_gets_at_nothing() -> None:
+    """Also where the data directory is one that was there, into which others may look."""
+    other = OtherUser()
+    with TemporaryDirectory(prefix="etcron-", dir="/tmp") as home:
+        data = Path(home) / "data"
+        data.mkdir()
+        for directory in (data.parent, data):
+            directory.chmod(0o755)
+        async with running_up(data.parent, "--example") as up:
+            manager = ("127.0.0.1", int(up.url.rpartition(":")[2]))
+            for path in ("/job/list", "/worker/list", "/job/log?name=hello", "/api/v1/jobs", "/metrics"):
+                assert (await other.get(manager, path))[0] == 401, path
+            for one in (data / "run" / name for name in ("manager.sock", "logs.sock")):
+                assert one.exists()
+                assert (await other.get(str(one), "/"))[0] == "PermissionError", one
+            as_other = ("setpriv", f"--reuid={other.uid}", f"--regid={other.gid}", "--clear-groups")
+            look = ("find", str(data), "-type", "f", "-readable")
+            found = await asyncio.to_thread(subprocess.run, [*as_other, *look], capture_output=True, text=True)
+            assert found.stdout == ""
+            port = json.loads((data / "remembered.json").read_text())["etcdPort"]
+            async with EtcdClient([f"127.0.0.1:{port}"]) as etcd:
+                with pytest.raises(EtcdAccessError):
+                    await etcd.get("/etcron/jobs/hello")
 
 
 async def test_nothing_is_left_when_it_is_killed_and_the_next_start_goes_on(tmp_path: Path) -> None:

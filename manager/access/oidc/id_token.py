@@ -149,7 +149,9 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
 def _name(claims: Mapping[str, Any], claim: str) -> str:
     name = claims.get(claim)
     if not isinstance(name, str):
-        raise OidcError(Why.NAME, f"the token has no text {claim} (oidcNameClaim, oidcScopes)")
+        raise OidcError(
+            Why.NAME, f"the ID token has no text {claim} (oidcNameClaim, oidcScopes); have the provider put it there"
+        )
     if claim == "email" and claims.get("email_verified") is not True:
         raise OidcError(Why.NAME, "the provider does not say that the address is verified (email_verified)")
     try:

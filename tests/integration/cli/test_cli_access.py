@@ -11,9 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
+from cli.errors import CommandError
+from cli.profiles import Credential
 from common.access.rights import Role
 from manager.access.passwords import Passwords
 from manager.http.unix_socket import UnixSocketSite, unix_socket
@@ -154,6 +157,9 @@ async def test_no_secret_goes_over_plain_http_beyond_this_machine(
     far = "http://192.0.2.1:8070"
     result = await in_("login", "--server", far, "--user", "root", "--password-stdin", stdin=f"{PASSWORD}\n")
     assert (result.status, "https://" in result.err) == (2, True)
+    given = Credential(token=kept(home)["default"]["token"], origin="the token", servers=None)
+    with pytest.raises(CommandError, match="https://"):
+        given.headers_for(urlsplit(far), far)
 
 
 # Users, service accounts, tokens, bindings

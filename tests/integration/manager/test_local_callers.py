@@ -161,6 +161,10 @@ async def test_socket_is_not_put_where_others_could_replace_it(folder: Path) -> 
     with pytest.raises(ConfigError, match="no socket"), unix_socket(path):
         pass
     assert path.read_text() == "a file"
+    if os.geteuid() == 0:
+        os.chown(folder, OtherUser().uid, -1)
+        with pytest.raises(ConfigError, match="another user"), unix_socket(path):
+            pass
 
 
 # Over loopback
