@@ -74,6 +74,10 @@ class ConflictError(EtcronError):
     """Somebody else changed it meanwhile. Read it again and repeat the change."""
 
 
+class StaleError(ConflictError):
+    """It has changed since the revision in If-Match. Read it again and repeat the change."""
+
+
 class UnavailableError(EtcronError):
     """A server that etcron needs cannot be reached. It is tried again by itself; check that it runs."""
 

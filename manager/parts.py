@@ -36,11 +36,14 @@ from manager.notices.sender import Sender
 from manager.use_cases.access_records import AccessRecords
 from manager.use_cases.accounts import AccountService
 from manager.use_cases.bindings import BindingService
+from manager.use_cases.channels import ChannelService
 from manager.use_cases.drains import DrainService
 from manager.use_cases.give_ups import GiveUpService
 from manager.use_cases.jobs import JobService
 from manager.use_cases.kills import KillService
+from manager.use_cases.rules import RuleService
 from manager.use_cases.run_now import RunNow
+from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.day_counts import SeenStatistics
 from manager.views.ending import EndingRuns
@@ -86,6 +89,9 @@ class Parts:
     run_now: RunNow
     calls: IdempotentCalls
     clock_guard: ClockGuard
+    channels: ChannelService
+    rules: RuleService
+    silences: SilenceService
     drains: DrainService
     inventory: Inventory
     watching: Watching

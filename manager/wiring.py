@@ -17,6 +17,7 @@ from common.errors import UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
 from common.notices.channels import ChannelKind
+from common.notices.rules import MOST_RULES, RULE, Rule
 from common.notices.wanted import Wanted
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Ways
@@ -59,12 +60,17 @@ from manager.parts import Parts
 from manager.use_cases.access_records import AccessRecords
 from manager.use_cases.accounts import AccountService
 from manager.use_cases.bindings import BindingService
+from manager.use_cases.channels import ChannelService, NamedChannels
 from manager.use_cases.drains import DrainService
 from manager.use_cases.give_ups import GiveUpService
 from manager.use_cases.jobs import JobService
 from manager.use_cases.kills import KillService
 from manager.use_cases.last_decided import LastDecided
+from manager.use_cases.notice_records import KeptRecords
+from manager.use_cases.records import Records
+from manager.use_cases.rules import RuleService
 from manager.use_cases.run_now import RunNow
+from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.cursors import SealedCursors
 from manager.views.day_counts import SeenStatistics
@@ -150,7 +156,10 @@ def make_parts(
         patience_s=patience_s,
         refuse_wrong_clock=guard.refuse,
         seal=seal,
+        channels=NamedChannels(watching.notices),
     )
+    kept = Records(etcd, clock=clock, patience_s=patience_s, known=watching.notices.has_reached)
+    rules = KeptRecords[Rule](kept, RULE, keys.rules, what="rule", most=MOST_RULES)
     run_now = RunNow(
         etcd,
         keys,
@@ -214,6 +223,9 @@ def make_parts(
             etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s, remembered=remembered
         ),
         clock_guard=guard,
+        channels=ChannelService(kept, keys, watching.catalog, rules, Reach.of(config.notice_networks)),
+        rules=RuleService(rules, keys, watching.catalog),
+        silences=SilenceService(kept, keys, watching.catalog),
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
         watching=watching,

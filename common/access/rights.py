@@ -170,6 +170,14 @@ class Rights:
             return self.has_everywhere(Role.ADMIN)
         return any(grant.role.covers(role) and grant.labels.matches(labels) for grant in self.grants)
 
+    def may_all(self, role: Role, labels: Selector) -> bool:
+        """Whether the caller has this role on whatever a selector reaches, by one grant."""
+        return any(
+            grant.role.covers(role)
+            and (grant.labels.is_all or (labels.wanted is not None and grant.labels.holds(labels.wanted)))
+            for grant in self.grants
+        )
+
     @property
     def sees_all(self) -> bool:
         """Whether the caller may know of everything that has labels, so that nothing need be filtered."""

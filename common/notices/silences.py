@@ -18,7 +18,7 @@ MOST_SILENCES: Final = 2_000
 MOST_JOBS: Final = 100
 LONGEST_MS: Final = 30 * 86_400_000
 MAX_REASON: Final = 500
-_MS: Final = Number(low=0, high=MAX_MARK_MS, whole=True, unit="milliseconds since 1970")
+MS: Final = Number(low=0, high=MAX_MARK_MS, whole=True, unit="milliseconds since 1970")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class AlertOf:
     """One alert: a job's, since then."""
 
     job: Annotated[str, JobName(), says("job", "whose alert it is", "nightly-report")]
-    since_ms: Annotated[int, _MS, says("sinceMs", "when the problem began", 1_774_742_400_000)]
+    since_ms: Annotated[int, MS, says("sinceMs", "when the problem began", 1_774_742_400_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class Silence:
         of=AlertOf, name="alert", example='{"job": "nightly-report", "sinceMs": 1774742400000}'), says(
         "alert", "it acknowledges this alert, and is over with it",
         {"job": "nightly-report", "sinceMs": 1_774_742_400_000})] = None  # fmt: skip
-    from_ms: Annotated[int, _MS, says("fromMs", "its begin", 1_774_742_400_000)]
-    until_ms: Annotated[int, _MS, says("untilMs", "its end, at most 30 days later", 1_774_828_800_000)]
+    from_ms: Annotated[int, MS, says("fromMs", "its begin", 1_774_742_400_000)]
+    until_ms: Annotated[int, MS, says("untilMs", "its end, at most 30 days later", 1_774_828_800_000)]
     reason: Annotated[str, AnyText(longest=MAX_REASON), says("reason", "why", "the disk is being replaced")] = ""
 
     def covers(self, *, job: str, labels: Mapping[str, str], since_ms: int, now_ms: int) -> bool:

@@ -14,6 +14,7 @@ The life of a fire
 
 What others decide
     edits.py unblock_edit.py    a save, a pause, a deletion; a mark set back
+    record_edits.py             one record in place of another; channels that rules name
     account_edits.py            users, service accounts and bindings; that an administrator stays
     kill.py give_up.py drain.py dedupe.py
                                 a run ended, given up; a worker that takes nothing new; calls remembered

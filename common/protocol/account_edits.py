@@ -1,4 +1,4 @@
-"""What changes users, service accounts and bindings: one record in each transaction, in place of what was read.
+"""What changes users, service accounts and bindings: guards on what `record_edits` puts in place of what was read.
 
     if   mod_revision(users/U) is what was read                           nobody changed it meanwhile
     [and mod_revision of a binding, and of its user, is what was read]    another administrator is there, and stays
@@ -21,35 +21,11 @@ from common.access.accounts import User
 from common.access.rights import Binding, Role
 from common.access.subjects import Subject, SubjectKind
 from common.protocol.access_keys import AccessKeys
-from common.protocol.compares import absent, mod_revision_is, none_under_since
-from common.protocol.txn import Delete, Earlier, Fate, Get, Guards, KeyValue, Put, Txn, TxnResult
+from common.protocol.compares import mod_revision_is, none_under_since
+from common.protocol.txn import Delete, Guards, KeyValue, Txn
 
 SWEPT_AT_ONCE: Final = 100
 _OF_THE_SYSTEM: Final = (SubjectKind.UID, SubjectKind.GID)
-
-
-def put(key: str, there: KeyValue | None, value: bytes | None, guards: Guards = ()) -> Txn:
-    """In place of what was read; None: it is deleted. Refused, it reads what is there instead."""
-    only_if = absent(key) if there is None else mod_revision_is(key, there.mod_revision)
-    return Txn([only_if, *guards], [Delete(key) if value is None else Put(key, value)], [Get(key)])
-
-
-def earlier(txn: Txn, there: KeyValue | None, value: bytes | None, refusal: TxnResult) -> Earlier:
-    """What became of an earlier sending."""
-    now = refusal.one(0)
-    if now is not None and there is not None and now.mod_revision == there.mod_revision:
-        return Fate.NEVER  # untouched; a guard is false, and none of them becomes true again
-    if value is not None:
-        return now.mod_revision if now is not None and txn.has_put(now) else Fate.UNKNOWN
-    is_same = now is not None and there is not None and now.create_revision == there.create_revision
-    return Fate.NEVER if is_same else 0
-
-
-def none_written(prefix: str, revision: int) -> Guards:
-    """No record of this kind was written since all of their names were read, so none is like a new one: of two whose
-    names differ only in capital letters, added at once, the second finds the first.
-    """
-    return (none_under_since(prefix, revision),)
 
 
 def sweep(keys: Sequence[str]) -> Txn:

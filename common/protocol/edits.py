@@ -23,7 +23,7 @@ from typing import Final, Self
 
 from msgspec import structs
 
-from common.errors import ConflictError, InvalidInputError, NotFoundError
+from common.errors import ConflictError, InvalidInputError, NotFoundError, StaleError
 from common.instants import iso
 from common.jobs.job import JobSpec
 from common.protocol.chain import Chained, edit_chain
@@ -435,7 +435,7 @@ ANY_REVISION: Final = -1
 """In place of a revision that a job must be at: it must exist, at whatever revision (RFC 9110, `If-Match: *`)."""
 
 
-class StaleRevisionError(ConflictError):
+class StaleRevisionError(StaleError):
     """The job has changed since the revision in If-Match. Read it again and repeat the change."""
 
     def __init__(self, message: str, *, there: Stored) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,17 @@ class NoticeCounts:
 
     by_state: Mapping[NoticeState, int]
     oldest_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelCounts:
+    """How many notices of a channel wait or are on their way, and how many of the newest have failed."""
+
+    waiting: int = 0
+    failed: int = 0
+    last_error: str = ""
+    """Of the newest that has one."""
+    last_sent_ms: int = 0
 
 
 class Notices:
@@ -131,6 +143,27 @@ class Notices:
                 if documents and state is not NoticeState.FAILED:
                     oldest.append(documents[0]["createdMs"])
         return NoticeCounts(by_state=by_state, oldest_ms=min(oldest, default=None))
+
+    async def by_channel(self) -> Mapping[str, ChannelCounts]:
+        """How far each channel is, by the newest 2,000 notices that were not sent."""
+        unsent = {"$in": [str(NoticeState.WAITING), str(NoticeState.SENDING), str(NoticeState.FAILED)]}
+        shown = {"channel": 1, "state": 1, "error": 1}
+        async with asking(self._client, _SECONDS):
+            found = self._notices.find({"state": unsent}, shown, sort=_NEWEST_FIRST, limit=2 * _COUNTED)
+            documents = await found.to_list()
+            states = await self._states.find({}, {"lastSentMs": 1}, limit=_COUNTED).to_list()
+        counts = {
+            str(one["_id"]).removeprefix(_CHANNEL): ChannelCounts(last_sent_ms=one.get("lastSentMs", 0))
+            for one in states
+        }
+        for one in documents:
+            channel = str(one.get("channel")).removeprefix(_CHANNEL)
+            before, has_failed = counts.get(channel, ChannelCounts()), one.get("state") == str(NoticeState.FAILED)
+            counts[channel] = dataclasses.replace(
+                before, waiting=before.waiting + (not has_failed), failed=before.failed + has_failed,
+                last_error=before.last_error or str(one.get("error", "")),
+            )  # fmt: skip
+        return counts
 
     async def forget(self, now_ms: int) -> int:
         """Some of those that are too old, or too many, are gone; how many."""

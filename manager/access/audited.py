@@ -67,16 +67,27 @@ ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("DELETE", f"{_API}/services/{{name}}"): ("service.delete", "service"),
     ("POST", f"{_API}/bindings"): ("binding.create", "binding"),
     ("DELETE", f"{_API}/bindings/{{id}}"): ("binding.delete", "binding"),
+    ("POST", f"{_API}/channels"): ("channel.create", "channel"),
+    ("PUT", f"{_API}/channels/{{name}}"): ("channel.save", "channel"),
+    ("DELETE", f"{_API}/channels/{{name}}"): ("channel.delete", "channel"),
+    ("POST", f"{_API}/channels/{{name}}/test"): ("channel.test", ""),
+    ("POST", f"{_API}/rules"): ("rule.create", "rule"),
+    ("PUT", f"{_API}/rules/{{name}}"): ("rule.save", "rule"),
+    ("DELETE", f"{_API}/rules/{{name}}"): ("rule.delete", "rule"),
+    ("POST", f"{_API}/silences"): ("silence.create", "silence"),
+    ("DELETE", f"{_API}/silences/{{id}}"): ("silence.end", "silence"),
+    ("POST", f"{_API}/notices/{{id}}/resend"): ("notice.resend", "notice"),
     ("GET", f"{_API}/audit"): ("audit.read", ""),
     ("GET", f"{_API}/audit/verify"): ("audit.verify", ""),
 }
 """By method and path: the word, and what kind of thing the path names."""
 DOWNLOAD: Final = ("GET", f"{_API}/runs/{{id}}/output")
 """Noted where it takes the output as a file (``download=1``); to look at one is not."""
-_FROM_BODIES: Final = frozenset({"user", "service", "binding", "token"})
+_FROM_BODIES: Final = frozenset({"user", "service", "binding", "token", "channel", "rule", "silence"})
 """Of calls on these the audit has what was asked for, too."""
 _TOLD: Final = (
     "name", "subject", "owner", "groups", "disabled", "role", "labels", "runAs", "workers", "days", "description",
+    "kind", "to", "job", "system", "on", "after", "required", "jobs", "hours",
 )  # fmt: skip
 """And no other member of a body: what nobody thought of may be a secret."""
 _NEVER_WAITS: Final = frozenset({"job.kill", "run.kill"})

@@ -23,7 +23,7 @@ from manager.api.access_fields import RunAs, SubjectField
 from manager.http.bodies import Body
 from manager.http.queries import Query, single
 from manager.parts import PARTS, answer, caller
-from manager.use_cases.access_records import Damaged
+from manager.use_cases.records import Damaged
 
 _BINDINGS: Final = "/api/v1/bindings"
 

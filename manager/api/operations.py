@@ -10,13 +10,18 @@ from manager.api import (
     audit,
     bindings,
     bulk,
+    channels,
     explain,
     jobs,
     login,
     login_oidc,
+    notice_bodies,
+    notices,
+    rules,
     run_now,
     runs,
     services,
+    silences,
     statistics,
     tokens,
     users,
@@ -24,12 +29,15 @@ from manager.api import (
 )
 from manager.api import schemas as given
 from manager.api.schemas import COUNT, MS, TEXT, TRUTH, Schema, array, maybe, page, record, ref
-from manager.http.bodies import NEEDED_REASON, REASON, REASON_AND_FORCE
+from manager.http.bodies import NEEDED_REASON, NOTHING, REASON, REASON_AND_FORCE
 
 _JOBS = "/api/v1/jobs"
 _JOB = "/api/v1/jobs/{name}"
 _RUN = "/api/v1/runs/{id}"
 _USER = "/api/v1/users/{name}"
+_CHANNELS = "/api/v1/channels"
+_RULES = "/api/v1/rules"
+_NOTICES = "/api/v1/notices"
 _ETAG: Final = {"ETag": {"description": "The job's revision.", "schema": TEXT}}
 
 
@@ -58,6 +66,8 @@ _GIVEN_UP: Final[Schema] = {"type": "string", "enum": ["lost", "finished", "pend
 _REMOVED: Final = record({"name": TEXT, "sessions": COUNT, "tokens": COUNT, "bindings": COUNT, "message": TEXT})
 _LOGGED_IN: Final = record({"caller": ref("Whoami"), "csrf": TEXT})
 _COOKIE: Final = {"Set-Cookie": {"description": "The session.", "schema": TEXT}}
+_SAVED_CHANNEL: Final = record({"channel": ref("Channel"), "warnings": array(TEXT)})
+_SAVED_RULE: Final = record({"rule": ref("Rule"), "warnings": array(TEXT)})
 _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -343,6 +353,79 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
             "administers": TRUTH, "tokens": COUNT, "bindings": array(ref("Binding")),
             "job": TEXT, "labels": {"type": "object"}, "who": array(ref("Binding")),
         })}, refuses=(404,),
+    ),
+    Operation(
+        method="get", path=_CHANNELS, tag="notices", summary="A page of channels, by name.",
+        parameters=notice_bodies.ListQuery.parameters(), answers={200: page(ref("Channel"))},
+    ),
+    Operation(
+        method="post", path=_CHANNELS, tag="notices", summary="Add a place that messages go to.", headers=_ETAG,
+        takes=channels.CHANNEL_BODY.named_schema, answers={201: _SAVED_CHANNEL},
+    ),
+    Operation(
+        method="get", path=f"{_CHANNELS}/{{name}}", tag="notices", summary="One channel.", headers=_ETAG,
+        parameters=(given.CHANNEL,), answers={200: ref("Channel")}, refuses=(404,),
+    ),
+    Operation(
+        method="put", path=f"{_CHANNELS}/{{name}}", tag="notices", summary="Make the channel, or replace it.",
+        parameters=(given.CHANNEL, given.IF_MATCH, given.IF_NONE_MATCH), takes=channels.CHANNEL_BODY.schema,
+        headers=_ETAG, answers={200: _SAVED_CHANNEL, 201: _SAVED_CHANNEL}, refuses=(409, 412),
+    ),
+    Operation(
+        method="delete", path=f"{_CHANNELS}/{{name}}", tag="notices", parameters=(given.CHANNEL, given.IF_MATCH),
+        summary="Remove the channel; 409: a rule or a job names it.", refuses=(404, 409, 412),
+        answers={200: record({"name": TEXT, "message": TEXT})},
+    ),
+    Operation(
+        method="post", path=f"{_CHANNELS}/{{name}}/test", tag="notices", summary="Send a test to the channel.",
+        parameters=(given.CHANNEL,), takes=NOTHING.schema, answers={202: record({"notice": TEXT})}, refuses=(404,),
+        headers={"Location": {"description": "Where it says what came of it.", "schema": TEXT}},
+    ),
+    Operation(
+        method="get", path=_RULES, tag="notices", summary="A page of rules, by name.",
+        parameters=notice_bodies.ListQuery.parameters(), answers={200: page(ref("Rule"))},
+    ),
+    Operation(
+        method="post", path=_RULES, tag="notices", summary="Say which events of which jobs go where.", headers=_ETAG,
+        takes=rules.RULE_BODY.named_schema, answers={201: _SAVED_RULE},
+    ),
+    Operation(
+        method="get", path=f"{_RULES}/{{name}}", tag="notices", summary="One rule.", headers=_ETAG,
+        parameters=(given.RULE,), answers={200: ref("Rule")}, refuses=(404,),
+    ),
+    Operation(
+        method="put", path=f"{_RULES}/{{name}}", tag="notices", summary="Make the rule, or replace it.",
+        parameters=(given.RULE, given.IF_MATCH, given.IF_NONE_MATCH), takes=rules.RULE_BODY.schema, headers=_ETAG,
+        answers={200: _SAVED_RULE, 201: _SAVED_RULE}, refuses=(409, 412),
+    ),
+    Operation(
+        method="delete", path=f"{_RULES}/{{name}}", tag="notices", summary="Remove the rule.", refuses=(404, 412),
+        parameters=(given.RULE, given.IF_MATCH), answers={200: record({"name": TEXT, "message": TEXT})},
+    ),
+    Operation(
+        method="get", path="/api/v1/silences", tag="notices", summary="A page of silences, by id.",
+        parameters=notice_bodies.ListQuery.parameters(), answers={200: page(ref("Silence"))},
+    ),
+    Operation(
+        method="post", path="/api/v1/silences", tag="notices", summary="Keep notices of some jobs back for a while.",
+        takes=silences.NEW_SILENCE.schema, answers={201: record({"silence": ref("Silence")})}, refuses=(404,),
+        headers={"Location": {"description": "What a DELETE ends it by.", "schema": TEXT}},
+    ),
+    Operation(
+        method="delete", path="/api/v1/silences/{id}", tag="notices", summary="End a silence.", refuses=(404,),
+        parameters=(given.SILENCE,), answers={200: record({"id": TEXT, "message": TEXT})},
+    ),
+    Operation(
+        method="get", path=_NOTICES, tag="notices", summary="A page of notices, the newest first.",
+        parameters=notices.ListQuery.parameters(), answers={200: page(ref("Notice"))},
+    ),
+    Operation(
+        method="get", path=f"{_NOTICES}/{{id}}", tag="notices", summary="One notice, and what came of it.",
+        parameters=(given.NOTICE,), answers={200: ref("Notice")}, refuses=(404,),
+    ),
+    Operation(
+        method="post", path=f"{_NOTICES}/{{id}}/resend", tag="notices", parameters=(given.NOTICE,), refuses=(404, 409),
+        summary="Send it again; 409: it is on its way.", takes=NOTHING.schema, answers={202: record({"notice": TEXT})},
     ),
     Operation(
         method="get", path="/api/v1/openapi.json", tag="system", summary="This document.",

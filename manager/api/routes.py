@@ -12,15 +12,19 @@ from manager.api import (
     audit,
     bindings,
     bulk,
+    channels,
     events,
     explain,
     jobs,
     login,
     login_oidc,
     metrics,
+    notices,
+    rules,
     run_now,
     runs,
     services,
+    silences,
     statistics,
     system,
     tokens,
@@ -44,7 +48,8 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     for calls in (
         audit, bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
-        openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain,
+        openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain, channels, rules, silences,
+        notices,
     ):  # fmt: skip
         calls.add_routes(app)
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from common.access.audit_chain import Outcome
 from common.jobs.schema import job_schema
+from common.notices.notice import NoticeKind, NoticeState
 from common.protocol.request import Origin
 from common.protocol.roster import Left
 from common.protocol.run import Trigger, Verdict
@@ -40,6 +41,10 @@ RUN: Final = path("id", "The run's id, `<job>@<plan time in ms, or r-...>#<attem
 WORKER: Final = path("name", "The worker's name.", text(128))
 USER: Final = path("name", "The name of the user or service account.", text(128))
 BINDING: Final = path("id", "The binding's id.", text(40))
+CHANNEL: Final = path("name", "The channel's name.", {"type": "string", "pattern": NAME_PATTERN})
+RULE: Final = path("name", "The rule's name.", {"type": "string", "pattern": NAME_PATTERN})
+SILENCE: Final = path("id", "The silence's id.", text(40))
+NOTICE: Final = path("id", "The notice's id.", text(64))
 SESSION: Final = path("id", "The session's id.", text(12))
 TOKEN: Final = path("id", "The token's id: what stands between the underscores.", text(12))
 REVISION: Final = path("revision", "A revision of the job.", whole(1, 10**18 - 1))
@@ -87,6 +92,7 @@ _TIMES: Final = {
     name: maybe(MS) for name in ("createTime", "planTime", "claimTime", "scheduleTime", "startTime", "endTime")
 }
 _LABELS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+_MADE: Final = {"createdTime": MS, "createdBy": TEXT, "changedTime": MS, "problem": TEXT}
 _COUNTS: Final[dict[str, Schema]] = {
     "runs": COUNT, **{str(one): COUNT for one in Verdict}, "timed": COUNT, "totalDurationMs": COUNT,
     "averageDurationMs": maybe(COUNT), "maxDurationMs": maybe(COUNT),
@@ -193,6 +199,38 @@ COMPONENTS: Final[dict[str, Schema]] = {
     "Token": record({
         "id": TEXT, "name": TEXT, "owner": TEXT, "role": maybe(TEXT), "createdMs": MS, "createdBy": TEXT,
         "expiresMs": MS, "expired": TRUTH,
+    }),
+    "Channel": record(
+        {"name": TEXT},
+        {
+            "kind": TEXT, "labels": {"type": ["string", "object"]}, "description": TEXT, "to": array(TEXT),
+            "from": TEXT, "host": TEXT, "port": COUNT, "tls": TEXT, "user": TEXT, "passwordSecret": TEXT, "url": TEXT,
+            "urlSecret": TEXT, "signingSecret": TEXT, "job": TEXT, **_MADE,
+            "state": maybe(record({
+                "waiting": COUNT, "failed": COUNT, "lastError": maybe(TEXT), "lastSentTime": maybe(MS)})),
+        },
+    ),
+    "Rule": record(
+        {"name": TEXT},
+        {
+            "labels": {"type": ["string", "object"]}, "system": TRUTH, "on": array(TEXT), "after": COUNT,
+            "to": array(TEXT), "repeatHours": COUNT, "required": TRUTH, "description": TEXT, **_MADE,
+        },
+    ),
+    "Silence": record(
+        {"id": TEXT},
+        {
+            "labels": {"type": ["string", "object"]}, "jobs": array(TEXT), "fromTime": MS, "untilTime": MS,
+            "reason": TEXT, "by": TEXT, "createdTime": MS, "problem": TEXT,
+            "alert": maybe(record({"job": TEXT, "sinceTime": MS})),
+        },
+    ),
+    "Notice": record({
+        "id": TEXT, "channel": TEXT, "state": {"type": "string", "enum": [str(one) for one in NoticeState]},
+        "kind": {"type": "string", "enum": [str(one) for one in NoticeKind]}, "createdTime": MS, "dueTime": MS,
+        "sentTime": maybe(MS), "tries": COUNT, "total": COUNT, "events": array({"type": "object"}),
+        "groups": array(record({"kind": TEXT, "count": COUNT, "worker": maybe(TEXT)})), "error": maybe(TEXT),
+        "message": maybe(TEXT),
     }),
     "Worker": record(
         {"state": TEXT},

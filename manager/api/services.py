@@ -16,7 +16,7 @@ from manager.api.access_fields import NAME
 from manager.api.users import page_by_name, removed_view
 from manager.http.bodies import Body
 from manager.parts import PARTS, answer, caller
-from manager.use_cases.access_records import Damaged
+from manager.use_cases.records import Damaged
 
 _SERVICES: Final = "/api/v1/services"
 

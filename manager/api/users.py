@@ -21,8 +21,9 @@ from manager.api.bindings import binding_view
 from manager.http.bodies import Body
 from manager.http.queries import Query, single, whole
 from manager.parts import PARTS, Parts, answer, caller
-from manager.use_cases.access_records import Damaged, Swept
+from manager.use_cases.access_records import Swept
 from manager.use_cases.accounts import UserChange
+from manager.use_cases.records import Damaged
 
 _USERS: Final = "/api/v1/users"
 _USER: Final = f"{_USERS}/{{name}}"

@@ -86,6 +86,12 @@ class _ReasonAndForce:
     force: Annotated[bool, Truth(), says("force", "though NTP does not keep the manager's clock", True)] = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Nothing:
+    pass
+
+
+NOTHING: Final = Body(_Nothing)
 REASON: Final = Body(_Reason)
 NEEDED_REASON: Final = Body(_NeededReason)
 REASON_AND_FORCE: Final = Body(_ReasonAndForce)

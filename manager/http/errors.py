@@ -25,10 +25,11 @@ from common.errors import (
     NotFoundError,
     OvertakenError,
     Problem,
+    StaleError,
     UnavailableError,
 )
 from common.json_text import dumps
-from common.protocol.edits import StaleRevisionError, TooManyJobsError
+from common.protocol.edits import TooManyJobsError
 from manager.watch.events import TooManyClientsError
 
 _log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ _REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
     (LoginNeededError, 401, "login-needed"),
     (ForbiddenError, 403, "forbidden"),
     (NotFoundError, 404, "not-found"),
-    (StaleRevisionError, 412, "stale-revision"),
+    (StaleError, 412, "stale-revision"),
     (TooManyJobsError, 409, "too-many-jobs"),
     (ConflictError, 409, "conflict"),
     (TooManyClientsError, 503, "too-many-clients"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -13,13 +13,14 @@ from common.access.accounts import Service, User
 from common.access.rights import Binding
 from common.access.subjects import Subject, SubjectKind
 from common.clock import Clock
-from common.errors import ConflictError, UnavailableError
+from common.errors import ConflictError
 from common.etcd import EtcdClient
-from common.etcd.settle import Patience, answered, settle
+from common.etcd.settle import Patience, answered
 from common.protocol import account_edits as edits
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Bindings, HeldBinding, HeldUser, Ways
 from common.protocol.txn import Guards, KeyValue
+from manager.use_cases.records import Damaged, Records
 
 MOST_USERS: Final = 10_000
 MOST_SERVICES: Final = 1_000
@@ -33,14 +34,6 @@ LAST: Final = (
 A = TypeVar("A", User, Service)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damaged:
-    """A record that is not one of ours: it lets nobody in, and can be removed."""
-
-    name: str
-    problem: str
-
-
 @dataclass(slots=True, kw_only=True)
 class Swept:
     """What went with its owner."""
@@ -50,25 +43,19 @@ class Swept:
     bindings: int = 0
 
 
-class AccessRecords:
+class AccessRecords(Records):
     """Reads and writes; any number of managers may do so at once."""
 
     def __init__(
         self, etcd: EtcdClient, keys: AccessKeys, *, clock: Clock, patience_s: float, ways: Ways,
         known: Callable[[int], Awaitable[object]],
     ) -> None:  # fmt: skip
-        """``ways``: by which people come in here, beside passwords. ``known``: waits, not for long, until this manager
-        goes by what etcd has at a revision: who was just removed is out when the answer comes.
+        """``ways``: by which people come in here, beside passwords. ``known``: as `Records`; who was just removed is
+        out when the answer comes.
         """
-        self.etcd = etcd
+        super().__init__(etcd, clock=clock, patience_s=patience_s, known=known)
         self.keys = keys
-        self.clock = clock
-        self.patience_s = patience_s
         self.ways = ways
-        self._known = known
-
-    def deadline(self) -> float:
-        return self.clock.monotonic() + self.patience_s
 
     # Reading
 
@@ -92,15 +79,10 @@ class AccessRecords:
         except ValueError as error:
             return Damaged(name=name, problem=f"{error!s:.200}")
 
-    async def page(self, prefix: str, after: str | None, limit: int) -> tuple[Sequence[KeyValue], bool]:
-        """The first records whose names follow ``after``, and whether there are more."""
-        first = prefix if after is None else f"{prefix}{after}\0"
-        return await self.etcd.get_between(first, f"{prefix}\x7f", limit=limit)
-
     async def users(self) -> dict[str, HeldUser]:
         """Every user whose record can be read."""
         found = {}
-        async for kv in self._all(self.keys.users):
+        async for kv in self.all_under(self.keys.users):
             if isinstance(user := self.read(kv, User), User):
                 found[user.name] = HeldUser(kv=kv, user=user)
         return found
@@ -134,11 +116,11 @@ class AccessRecords:
     async def sessions_of(self, user: str) -> list[str]:
         """The keys of their sessions."""
         subject = str(Subject(SubjectKind.USER, user))
-        return [kv.key async for kv in self._all(self.keys.sessions) if _field(kv, "subject") == subject]
+        return [kv.key async for kv in self.all_under(self.keys.sessions) if _field(kv, "subject") == subject]
 
     async def links_of(self, subject: Subject) -> list[str]:
         """The keys of login links that are theirs."""
-        return [kv.key async for kv in self._all(self.keys.links) if _field(kv, "subject") == str(subject)]
+        return [kv.key async for kv in self.all_under(self.keys.links) if _field(kv, "subject") == str(subject)]
 
     async def tokens_of(self, owner: Subject) -> tuple[int, list[str]]:
         """The revision, and the keys of the tokens that it owns."""
@@ -148,32 +130,7 @@ class AccessRecords:
             found += [kv.key for kv in page.kvs if _field(kv, "owner") == str(owner)]
         return revision, found
 
-    async def _all(self, prefix: str) -> AsyncIterator[KeyValue]:
-        async for page in self.etcd.read_prefix(prefix):
-            for kv in page.kvs:
-                yield kv
-
     # Writing
-
-    async def write(
-        self, what: str, key: str, there: KeyValue | None, value: bytes | None, deadline: float, guards: Guards = ()
-    ) -> bool:
-        """Whether it was carried out; else somebody was faster, or a guard is false: look again.
-
-        UnavailableError: the time is over; its text says whether it may have been done.
-        """
-
-        def late(why: str) -> str:
-            return f"it is not known whether {what}: {why}. Look before you go on."
-
-        txn = edits.put(key, there, value, guards)
-        patience = Patience.until(deadline, self.clock, lambda error: late(f"etcd gave no answer ({error})"))
-        settled = await settle(self.etcd, self.clock, txn, patience, partial(edits.earlier, txn, there, value))
-        if not settled.done and self.clock.monotonic() > deadline:
-            raise UnavailableError(late("others changed it all the time"))
-        if settled.done and settled.revision:
-            await self._known(settled.revision)
-        return settled.done
 
     async def sweep(self, keys: Sequence[str], deadline: float) -> None:
         """They are gone, a bounded number at a time."""

@@ -18,8 +18,10 @@ from common.errors import ConflictError, NotFoundError
 from common.etcd.settle import growing_pause_s
 from common.protocol import account_edits as edits
 from common.protocol.access_keys import AccessKeys
+from common.protocol.record_edits import none_written
 from common.protocol.txn import KeyValue
-from manager.use_cases.access_records import MOST_SERVICES, MOST_USERS, A, AccessRecords, Damaged, Swept
+from manager.use_cases.access_records import MOST_SERVICES, MOST_USERS, A, AccessRecords, Swept
+from manager.use_cases.records import Damaged
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +136,7 @@ class AccountService:
                     f"there is a {kind.word} {alike} already, and {name} differs from it only in capital letters: "
                     "people would take one for the other; choose another name"
                 )
-            what, guards = f"there is a {kind.word} {name} now", edits.none_written(prefix, revision)
+            what, guards = f"there is a {kind.word} {name} now", none_written(prefix, revision)
             if await records.write(what, f"{prefix}{name}", None, account.to_json(), deadline, guards):
                 return
             tries += 1

@@ -60,6 +60,7 @@ from common.protocol.signatures import Seal
 from common.protocol.txn import Txn
 from common.timings import Timings
 from manager.background.housekeeping import Delivery
+from manager.use_cases.channels import NamedChannels
 from manager.views.advice import save_warnings, schedule_problems
 from manager.watch.eligibility import Eligibility
 
@@ -146,8 +147,9 @@ class JobService:
         patience_s: float = 4.0,
         refuse_wrong_clock: RefuseWrongClock = trust_clock,
         seal: Seal | None = None,
+        channels: NamedChannels | None = None,
     ) -> None:
-        """``seal``: signs what is saved, for workers that believe nothing else.
+        """``seal``: signs what is saved, for workers that believe nothing else. ``channels``: those that jobs may name.
 
         ``on_edited``: an edit of this job was carried out, and has left the former spec behind. ``workers``: the
         live ones. ``jobs``: how many there are, as far as is known; with ``max_jobs`` no other is made.
@@ -157,6 +159,7 @@ class JobService:
         self._refuse_wrong_clock = refuse_wrong_clock
         self.seal = seal
         """None: nothing is signed here."""
+        self._channels = channels
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
@@ -182,9 +185,12 @@ class JobService:
         UnavailableError: its text says whether the job may have been saved.
         """
         self._refuse_unfit(spec)
+        if self._channels is not None:
+            await self._channels.ready(spec)
 
         def plan(stored: Stored) -> Edit | None:
             rights.check_save(spec, stored.labels, is_new=stored.job is None)
+            self._check_channels(spec, rights)
             _refuse_masks(spec, stored)
             _refuse_stale(stored, if_match)
             # By what is watched, so at no cost; several at once may pass it by as many.
@@ -208,12 +214,15 @@ class JobService:
         NotFoundError: there is none. Else as `save`.
         """
         check_name(name)
+        if self._channels is not None:
+            await self._channels.ready()
         specs: list[JobSpec] = []
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
             spec = merged(readable(stored).spec)
             rights.check_save(spec, stored.labels, is_new=False)
+            self._check_channels(spec, rights)
             _refuse_masks(spec, stored)
             self._refuse_unfit(spec)
             specs.append(spec)
@@ -254,6 +263,9 @@ class JobService:
         """
         self._refuse_unfit(spec)
         rights.check_spec(Role.EDITOR, spec)
+        if self._channels is not None:
+            await self._channels.ready(spec)
+        self._check_channels(spec, rights)
         warnings = self._warnings(spec)
         try:
             stored = await self._read(spec.name)
@@ -342,6 +354,10 @@ class JobService:
     def _warnings(self, spec: JobSpec, mark_ms: int | None = None, problem: str | None = None) -> tuple[str, ...]:
         schedule = save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=problem)
         return schedule + _placing_warnings(spec, self._workers())
+
+    def _check_channels(self, spec: JobSpec, rights: Rights) -> None:
+        if self._channels is not None:
+            self._channels.check(spec, rights)
 
     def _refuse_unfit(self, spec: JobSpec) -> None:
         lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s

@@ -11,7 +11,7 @@ import base64
 import binascii
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self, TypeAlias
@@ -19,6 +19,7 @@ from typing import Final, Self, TypeAlias
 from common.access.rights import Rights, Sight
 from common.errors import InvalidInputError, Problem
 from common.etcd import Change
+from common.jobs.job import JobSpec
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.protocol.signatures import Trust
@@ -26,6 +27,8 @@ from common.protocol.txn import KeyValue
 
 _MOST_SIGHTS: Final = 16
 """For so many different sets of rights the names are kept in step; each is a list of up to all names."""
+_AT_ONCE: Final = 2_000
+"""Jobs that are looked at without a pause."""
 Need: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
 """The slots and labels that a job asks for."""
 
@@ -182,6 +185,15 @@ class Catalog:
         """The same for a caller: None also where they may not know of it."""
         job = self._jobs.get(name)
         return job if job is not None and job.is_seen_by(rights) else None
+
+    async def each(self) -> AsyncIterator[tuple[str, JobSpec]]:
+        """Every job that can be read, as it is when its turn comes; between some of them others use the loop."""
+        for place, name in enumerate(list(self._names)):
+            if place % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            job = self._jobs.get(name)
+            if job is not None and job.saved is not None:
+                yield name, job.saved.spec
 
     def sees_all(self, rights: Rights) -> bool:
         """Whether a caller may know of every job that there is, so that nothing need be filtered."""

@@ -57,6 +57,10 @@ class NoticeRecords:
         for mirror in self._mirrors:
             await mirror.synced.wait()
 
+    async def has_reached(self, revision: int) -> bool:
+        """Whether everything up to this revision is known; waits a second for it. Quiet prefixes tell none."""
+        return await self.changes.until(lambda: max(m.newest_mod_revision for m in self._mirrors) >= revision, 1.0)
+
     def _taking(self, held: dict[str, T], form: Form[Any], prefix: str) -> Callable[[Sequence[Change]], None]:
         def take(changes: Sequence[Change]) -> None:
             for change in changes:

@@ -94,6 +94,23 @@ EXPECTED = {
     "POST /api/v1/bindings": ADMINS,
     "DELETE /api/v1/bindings/{id}": ADMINS,
     "GET /api/v1/access/explain": ADMINS,
+    "GET /api/v1/channels": "viewer everywhere",
+    "POST /api/v1/channels": "admin everywhere",
+    "GET /api/v1/channels/{name}": "viewer everywhere",
+    "PUT /api/v1/channels/{name}": "admin everywhere",
+    "DELETE /api/v1/channels/{name}": "admin everywhere",
+    "POST /api/v1/channels/{name}/test": "admin everywhere",
+    "GET /api/v1/rules": "viewer everywhere",
+    "POST /api/v1/rules": "editor everywhere",
+    "GET /api/v1/rules/{name}": "viewer everywhere",
+    "PUT /api/v1/rules/{name}": "editor everywhere",
+    "DELETE /api/v1/rules/{name}": "editor everywhere",
+    "GET /api/v1/silences": "viewer",
+    "POST /api/v1/silences": "operator",
+    "DELETE /api/v1/silences/{id}": "operator",
+    "GET /api/v1/notices": "viewer everywhere",
+    "GET /api/v1/notices/{id}": "viewer everywhere",
+    "POST /api/v1/notices/{id}/resend": "admin everywhere",
 }
 
 

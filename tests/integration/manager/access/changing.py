@@ -14,6 +14,8 @@ from aiohttp import ClientResponse
 from common.access.rights import Role
 from common.jobs.reader import parse_job
 from common.json_text import dumps
+from common.notices.forms import Stored
+from common.notices.silences import SILENCE, Silence
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob
@@ -125,4 +127,6 @@ async def world_of(manager: Managed, place: Place) -> World:
         await world.run(run_of(name), labels)
         await world.run(RunId.planned(name, PLAN_MS, 2), labels, state=EntryState.ENDED)
         await manager.etcd.put(manager.keys.mark(name), encode_mark(AHEAD_MS))
+        silence = Stored(record=Silence(jobs=(name,), from_ms=0, until_ms=1), created_by="somebody")
+        await manager.etcd.put(manager.keys.silence(f"s-{name}"), SILENCE.to_json(silence))
     return world

@@ -19,7 +19,10 @@ from urllib.parse import quote
 import pytest
 
 from common.access.rights import Role
+from common.access.selectors import Selector
 from common.jobs.reader import parse_job
+from common.notices.forms import Stored
+from common.notices.silences import SILENCE, Silence
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin, Request
 from common.protocol.run import RunEntry, RunRecord, Trigger, Verdict
@@ -46,7 +49,9 @@ HIDDEN: Final = (
 MASKED: Final = "ours-value"
 """The value of a variable, which a viewer may not read."""
 
-ADMIN_ONLY: Final = frozenset({"GET /metrics"})
+ADMIN_ONLY: Final = frozenset({
+    "GET /metrics", "GET /api/v1/channels", "GET /api/v1/rules", "GET /api/v1/notices",
+})  # fmt: skip
 """Calls for those who may read everything."""
 WITHOUT_JOBS: Final = frozenset({
     "GET /", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}", "GET /workers",
@@ -55,7 +60,7 @@ WITHOUT_JOBS: Final = frozenset({
     "GET /api/v1/whoami", "GET /api/v1/login", "GET /api/v1/login/oidc", "GET /api/v1/login/oidc/callback",
     "GET /api/v1/sessions", "GET /api/v1/tokens", "GET /api/v1/users", "GET /api/v1/users/{name}",
     "GET /api/v1/services", "GET /api/v1/bindings", "GET /api/v1/access/explain", "GET /api/v1/audit",
-    "GET /api/v1/audit/verify",
+    "GET /api/v1/audit/verify", "GET /api/v1/channels/{name}", "GET /api/v1/rules/{name}", "GET /api/v1/notices/{id}",
 })  # fmt: skip
 """Calls that answer nothing of jobs or runs, or have a test of their own for who is told what."""
 
@@ -129,6 +134,9 @@ MATRIX: Final = {
     ),
     "GET /api/v1/workers": Look(ours=("/api/v1/workers",), shows=('"w1"',)),
     "GET /api/v1/system": Look(ours=("/api/v1/system",), shows=("ours-zone",)),
+    "GET /api/v1/silences": Look(
+        ours=("/api/v1/silences", "/api/v1/silences?limit=1"), shows=("ours-reason", "ours-reason")
+    ),
     "GET /api/v1/events": Look(ours=()),
 }  # fmt: skip
 """The stream has a test of its own, below."""
@@ -207,6 +215,13 @@ async def world(guarded: Managed) -> World:
             args=(f"{word}-arg",),
         )  # fmt: skip
         await etcd.put(keys.request(request.run_id), request.to_json())
+    for number, job, labels, word in ((1, "ours-job", OURS, "ours"), (2, "hidden-job", THEIRS, "hidden")):
+        for place, silence in enumerate((
+            Silence(jobs=(job,), from_ms=0, until_ms=1, reason=f"{word}-reason"),
+            Silence(labels=Selector.of({"team": [labels["team"]]}), from_ms=0, until_ms=1, reason=f"{word}-reason"),
+        )):  # fmt: skip
+            value = SILENCE.to_json(Stored(record=silence, created_by=f"{word}-caller"))
+            await etcd.put(keys.silence(f"{number}{place:011}"), value)
     await world.settled()
     await guarded.parts.watching.blocked.look()
     return world
@@ -305,7 +320,7 @@ async def test_who_has_no_binding_is_refused_and_a_stranger_has_to_log_in(call: 
             _, text = await world.get(who, "/readyz?verbose")
             assert set(json.loads(text)) == {"status"}
         return
-    look = MATRIX.get(call, Look(ours=("/metrics",)))
+    look = MATRIX.get(call, Look(ours=(call.removeprefix("GET "),)))
     for path in look.ours or ("/api/v1/events",):
         assert (await world.get("nobody", path))[0] == 403, path
         assert (await world.get("anonymous", path))[0] == 401, path
