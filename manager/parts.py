@@ -53,6 +53,7 @@ from manager.views.inventory import Inventory
 from manager.views.pending import Pending
 from manager.views.rows import Rows
 from manager.views.run_list import RunLists
+from manager.views.told import Told
 from manager.watch.events import EventHub
 from manager.watch.watching import Watching
 
@@ -92,6 +93,7 @@ class Parts:
     channels: ChannelService
     rules: RuleService
     silences: SilenceService
+    told: Told
     drains: DrainService
     inventory: Inventory
     watching: Watching

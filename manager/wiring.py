@@ -82,6 +82,7 @@ from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
 from manager.views.shapes import running_views
+from manager.views.told import Told
 from manager.watch.catalog import Catalog
 from manager.watch.eligibility import Eligibility
 from manager.watch.events import EventHub, Pace
@@ -225,6 +226,7 @@ def make_parts(
         clock_guard=guard,
         channels=ChannelService(kept, keys, watching.catalog, rules, Reach.of(config.notice_networks)),
         rules=RuleService(rules, keys, watching.catalog),
+        told=Told(runlog, clock),
         silences=SilenceService(kept, keys, watching.catalog),
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,

@@ -76,6 +76,7 @@ ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("DELETE", f"{_API}/rules/{{name}}"): ("rule.delete", "rule"),
     ("POST", f"{_API}/silences"): ("silence.create", "silence"),
     ("DELETE", f"{_API}/silences/{{id}}"): ("silence.end", "silence"),
+    ("POST", f"{_API}/alerts/ack"): ("alert.acknowledge", ""),
     ("POST", f"{_API}/notices/{{id}}/resend"): ("notice.resend", "notice"),
     ("GET", f"{_API}/audit"): ("audit.read", ""),
     ("GET", f"{_API}/audit/verify"): ("audit.verify", ""),

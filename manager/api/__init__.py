@@ -7,8 +7,9 @@ users.py services.py bindings.py explain.py access_fields.py
                                 users, service accounts, bindings; who may do what, and what all of them take
 login.py login_oidc.py tokens.py
                                 login and logout, who somebody is, sessions, passwords; tokens
-channels.py rules.py silences.py notices.py notice_bodies.py
-                                what is told to people: where, of what, when not, and what came of it; what they share
+channels.py rules.py silences.py alerts.py notices.py notice_bodies.py
+                                what is told to people: where, of what, when not; open problems; what came of it; what
+                                these share
 metrics.py legacy.py            ``/metrics``; the six calls of the legacy API
 openapi.py operations.py schemas.py
                                 the document of all calls; its calls, and what goes into them and comes out

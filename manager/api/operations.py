@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from manager.api import (
+    alerts,
     audit,
     bindings,
     bulk,
@@ -414,6 +415,24 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="delete", path="/api/v1/silences/{id}", tag="notices", summary="End a silence.", refuses=(404,),
         parameters=(given.SILENCE,), answers={200: record({"id": TEXT, "message": TEXT})},
+    ),
+    Operation(
+        method="get", path="/api/v1/alerts", tag="notices", parameters=alerts.ListQuery.parameters(),
+        summary="A page of open alerts, or of those that ended last, the newest first.",
+        answers={200: page(ref("Alert"), open=COUNT)},
+    ),
+    Operation(
+        method="post", path="/api/v1/alerts/ack", tag="notices", takes=alerts.ACKNOWLEDGED.schema,
+        summary="A job's open alert is quiet until it is over; 409: it has none.", refuses=(404, 409),
+        answers={200: record({"silence": ref("Silence")})},
+    ),
+    Operation(
+        method="get", path=f"{_JOB}/notifications", tag="notices", parameters=(given.JOB,), refuses=(404,),
+        summary="Who is told of what about the job, and by which rule.",
+        answers={200: record({
+            "items": array(record({"rule": maybe(TEXT), "on": array(TEXT), "after": COUNT, "to": array(TEXT)})),
+            "alert": maybe(ref("Alert")), "silences": array(ref("Silence")),
+        })},
     ),
     Operation(
         method="get", path=_NOTICES, tag="notices", summary="A page of notices, the newest first.",

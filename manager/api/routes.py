@@ -9,6 +9,7 @@ from common.errors import LoginNeededError, UnavailableError
 from manager.access.guard import NO_RIGHTS
 from manager.access.needs import anonymous, needs
 from manager.api import (
+    alerts,
     audit,
     bindings,
     bulk,
@@ -49,7 +50,7 @@ def add_routes(app: web.Application) -> None:
     for calls in (
         audit, bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
         openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain, channels, rules, silences,
-        notices,
+        alerts, notices,
     ):  # fmt: skip
         calls.add_routes(app)
 

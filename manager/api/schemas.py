@@ -225,6 +225,14 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "alert": maybe(record({"job": TEXT, "sinceTime": MS})),
         },
     ),
+    "Alert": record({
+        "id": TEXT, "job": maybe(TEXT), "subject": maybe(TEXT), "kind": TEXT,
+        "state": {"type": "string", "enum": ["open", "ended"]}, "sinceTime": MS, "endTime": maybe(MS), "count": COUNT,
+        "firstRun": maybe(TEXT), "lastRun": maybe(TEXT), "reason": maybe(TEXT), "lastSuccessTime": maybe(MS),
+        "toldTime": maybe(MS), "channels": array(TEXT), "labels": _LABELS, "flapping": TRUTH,
+        "silencedUntil": maybe(MS),
+        "acknowledged": maybe(record({"by": TEXT, "time": MS, "reason": TEXT, "silence": TEXT})),
+    }),
     "Notice": record({
         "id": TEXT, "channel": TEXT, "state": {"type": "string", "enum": [str(one) for one in NoticeState]},
         "kind": {"type": "string", "enum": [str(one) for one in NoticeKind]}, "createdTime": MS, "dueTime": MS,

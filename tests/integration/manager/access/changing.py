@@ -14,12 +14,15 @@ from aiohttp import ClientResponse
 from common.access.rights import Role
 from common.jobs.reader import parse_job
 from common.json_text import dumps
+from common.notices.alerts import Alert, Standing
+from common.notices.events import Event, EventKind
 from common.notices.forms import Stored
 from common.notices.silences import SILENCE, Silence
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob
 from common.protocol.txn import KeyValue
+from common.runlog.alerts import Bucket
 from tests.support.access import Accessing
 from tests.support.joining import join
 from tests.support.managing import Managed, Place
@@ -121,6 +124,12 @@ async def world_of(manager: Managed, place: Place) -> World:
     await access.put(access.keys.binding("0" * 12), dumps(binding).encode())
     world = World(manager=manager, etcd=place.etcd, access=access, callers=callers)
     await join(manager, "w1")
+    await manager.runlog.alerts.take(1)
+    standings = {
+        name: Standing(alert=Alert(event=Event(kind=EventKind.FAILED, at_ms=1, job=name, labels=labels), since_ms=1))
+        for name, labels in TARGETS.items()
+    }
+    await manager.runlog.alerts.write({0: Bucket(standings=standings)}, 1)
     for name, labels in TARGETS.items():
         await world.save(name, labels, enabled=False)
         await world.version(name, labels)

@@ -107,6 +107,9 @@ CALLS: Final = {
     "silence": Call(
         route="POST /api/v1/silences", path="/api/v1/silences", role="operator", body={"jobs": ["{name}"], "hours": 1}
     ),
+    "acknowledgement": Call(
+        route="POST /api/v1/alerts/ack", path="/api/v1/alerts/ack", role="operator", body={"job": "{name}"}
+    ),
     "end of a silence": Call(
         route="DELETE /api/v1/silences/{id}", path="/api/v1/silences/s-{name}", role="operator"
     ),

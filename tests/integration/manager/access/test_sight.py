@@ -17,16 +17,20 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from common.access.rights import Role
 from common.access.selectors import Selector
 from common.jobs.reader import parse_job
+from common.notices.alerts import Alert, Standing
+from common.notices.events import Event, EventKind
 from common.notices.forms import Stored
 from common.notices.silences import SILENCE, Silence
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin, Request
 from common.protocol.run import RunEntry, RunRecord, Trigger, Verdict
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob
+from common.runlog.alerts import Bucket
 from manager.access.needs import inventory
 from tests.support.access import Accessing
 from tests.support.event_stream import EventStream, listening
@@ -49,9 +53,7 @@ HIDDEN: Final = (
 MASKED: Final = "ours-value"
 """The value of a variable, which a viewer may not read."""
 
-ADMIN_ONLY: Final = frozenset({
-    "GET /metrics", "GET /api/v1/channels", "GET /api/v1/rules", "GET /api/v1/notices",
-})  # fmt: skip
+ADMIN_ONLY: Final = ("GET /metrics", "GET /api/v1/channels", "GET /api/v1/rules", "GET /api/v1/notices")
 """Calls for those who may read everything."""
 WITHOUT_JOBS: Final = frozenset({
     "GET /", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}", "GET /workers",
@@ -134,6 +136,15 @@ MATRIX: Final = {
     ),
     "GET /api/v1/workers": Look(ours=("/api/v1/workers",), shows=('"w1"',)),
     "GET /api/v1/system": Look(ours=("/api/v1/system",), shows=("ours-zone",)),
+    "GET /api/v1/alerts": Look(
+        ours=(
+            "/api/v1/alerts", "/api/v1/alerts?limit=1", "/api/v1/alerts?job=ours-job", "/api/v1/alerts?state=ended",
+        ),
+        theirs=("/api/v1/alerts?job={job}",), shows=('"open":1', "ours-reason", "ours-reason", "ours-reason"),
+    ),
+    "GET /api/v1/jobs/{name}/notifications": Look(
+        ours=(f"{JOBS}/ours-job/notifications",), theirs=(f"{JOBS}/{{job}}/notifications",), shows=("ours-reason",)
+    ),
     "GET /api/v1/silences": Look(
         ours=("/api/v1/silences", "/api/v1/silences?limit=1"), shows=("ours-reason", "ours-reason")
     ),
@@ -215,6 +226,16 @@ async def world(guarded: Managed) -> World:
             args=(f"{word}-arg",),
         )  # fmt: skip
         await etcd.put(keys.request(request.run_id), request.to_json())
+    await guarded.runlog.alerts.take(1)
+    await guarded.runlog.alerts.write({
+        number: Bucket(
+            standings={job: Standing(alert=alert_of(job, labels, word))},
+            ended=(replace(alert_of(job, labels, word), end_ms=9),),
+        )
+        for number, (job, labels, word) in enumerate(
+            (("ours-job", OURS, "ours"), ("hidden-job", THEIRS, "hidden"), ("", {}, "hidden"))
+        )
+    }, 1)  # fmt: skip
     for number, job, labels, word in ((1, "ours-job", OURS, "ours"), (2, "hidden-job", THEIRS, "hidden")):
         for place, silence in enumerate((
             Silence(jobs=(job,), from_ms=0, until_ms=1, reason=f"{word}-reason"),
@@ -248,6 +269,12 @@ async def write(manager: Managed, job: str, labels: dict[str, str], word: str) -
     await manager.etcd.put(f"{manager.keys.versions}{job}/{revision}", version.to_json())
 
 
+def alert_of(job: str, labels: dict[str, str], word: str) -> Alert:
+    kind = EventKind.FAILED if job else EventKind.WORKER_DOWN
+    event = Event(kind=kind, at_ms=5, job=job, subject=f"{word}-worker", labels=labels, reason=f"{word}-reason")
+    return Alert(event=event, since_ms=5, first_run=f"{job}@5#1")
+
+
 def record(run: RunId, labels: dict[str, str], word: str, *, status: Verdict = Verdict.SUCCESS) -> RunRecord:
     return record_of(
         run, status, labels=labels, output=f"{word}-output\n", command=f"echo {word}-command", by=f"{word}-caller",
@@ -274,7 +301,7 @@ def opened(text: str) -> str:
 
 def test_every_get_stands_in_the_matrix(guarded: Managed) -> None:
     found = {f"{method} {path}" for method, path in inventory(guarded.http.app) if method == "GET"}
-    missing = found - MATRIX.keys() - WITHOUT_JOBS - ADMIN_ONLY
+    missing = found - MATRIX.keys() - WITHOUT_JOBS - {*ADMIN_ONLY}
     assert not missing, f"say in MATRIX what callers may see of them: {sorted(missing)}"
 
 

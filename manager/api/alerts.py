@@ -1,0 +1,192 @@
+"""``/api/v1/alerts``: the problems that are open, those that ended last, and who is told of a job's."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from common.access.rights import Rights, Role
+from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem
+from common.jobs.kinds import AnyText, says
+from common.jobs.values import JobName
+from common.notices.alerts import Alert
+from common.notices.applying import applying_to_job
+from common.notices.silences import MAX_REASON, AlertOf, Silence
+from manager.access.audited import say
+from manager.access.needs import needs
+from manager.api.schemas import NAME_PATTERN
+from manager.api.silences import sees_silence, silence_view
+from manager.http.bodies import Body
+from manager.http.inputs import job_in
+from manager.http.queries import Cursor, Limit, Query, single, word
+from manager.parts import PARTS, Parts, answer, caller, rights
+from manager.use_cases.notice_records import Kept
+from manager.use_cases.silences import acknowledgement_id
+
+_ALERTS: Final = "/api/v1/alerts"
+
+
+class AlertState(StrEnum):
+    """Of an alert."""
+
+    OPEN = "open"
+    ENDED = "ended"
+
+
+class ListQuery(Query):
+    state: Annotated[AlertState | None, word(AlertState), Field(description="`open` where it is left out.")]
+    job: Annotated[str | None, single({"type": "string", "pattern": NAME_PATTERN}), Field(
+        description="Of this job alone.")]  # fmt: skip
+    cursor: Cursor
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Acknowledged:
+    job: Annotated[str, JobName(), says("job", "whose open alert it is", "nightly-report")]
+    reason: Annotated[str, AnyText(longest=MAX_REASON), says("reason", "why; it is kept", "somebody is on it")] = ""
+
+
+ACKNOWLEDGED: Final = Body(_Acknowledged)
+
+
+def add_routes(app: web.Application) -> None:
+    """The calls on alerts."""
+    app.router.add_get(_ALERTS, list_alerts)
+    app.router.add_post(f"{_ALERTS}/ack", acknowledge_alert)
+    app.router.add_get("/api/v1/jobs/{name:[^/]+}/notifications", show_notifications)
+
+
+@needs(Role.VIEWER)
+async def list_alerts(request: web.Request) -> web.Response:
+    """A page of alerts, the newest first, and how many are open in all; of those that the caller may see."""
+    parts, query, may = request.app[PARTS], ListQuery.read(request), rights(request)
+    still_open = [one for one in await parts.told.open() if sees_alert(one, may)]
+    found: Sequence[Alert] = still_open
+    if query.state is AlertState.ENDED:
+        found = [one for one in await parts.told.ended() if sees_alert(one, may)]
+    wanted = [one for one in found if query.job in (None, one.event.job)]
+    if query.cursor is not None:
+        behind = _place(query.cursor)
+        wanted = [one for one in wanted if _order(one) > behind]
+    page = wanted[: query.limit]
+    return answer({
+        "items": await _views(parts, page), "open": len(still_open),
+        "nextCursor": _cursor(page[-1]) if len(wanted) > len(page) else None,
+    })  # fmt: skip
+
+
+@needs(Role.OPERATOR)
+async def acknowledge_alert(request: web.Request) -> web.Response:
+    """The job's open alert is quiet until it is over. 409: it has none."""
+    parts = request.app[PARTS]
+    body = await ACKNOWLEDGED.read(request, parts.read_timeout_s)
+    say(request, object=f"job {body.job}", reason=body.reason or None)
+    await parts.watching.ready()
+    parts.silences.check(Silence(jobs=(body.job,), from_ms=0, until_ms=1), rights(request))
+    alert = next((one for one in await parts.told.open() if one.event.job == body.job), None)
+    if alert is None:
+        raise ConflictError(f"job {body.job} has no open alert")
+    kept = await parts.silences.acknowledge(
+        AlertOf(job=body.job, since_ms=alert.since_ms), reason=body.reason, by=caller(request), rights=rights(request)
+    )
+    return answer({"silence": silence_view(kept)})
+
+
+@needs(Role.VIEWER)
+async def show_notifications(request: web.Request) -> web.Response:
+    """Who is told of what about the job, and by which rule; its open alert, and the silences that cover it."""
+    parts, name, may = request.app[PARTS], job_in(request), rights(request)
+    await parts.watching.ready()
+    job = parts.watching.catalog.seen(name, may)
+    if job is None or job.saved is None:
+        raise NotFoundError(f"there is no job {name}")
+    spec, known, now_ms = job.saved.spec, parts.watching.notices, parts.clock.wall_ms()
+    alert = next((one for one in await parts.told.open() if one.event.job == name and sees_alert(one, may)), None)
+    kept, _ = await parts.silences.kept.all()
+    covering = [one for one in kept if _covers(one, name, spec.labels, alert, now_ms)]
+    return answer({
+        "items": [
+            {"rule": one.rule, "on": [str(kind) for kind in one.on], "after": one.after, "to": list(one.to)}
+            for one in applying_to_job(spec.labels, spec.notify, known.rules, known.channels)
+        ],
+        "alert": None if alert is None else (await _views(parts, [alert]))[0],
+        "silences": [silence_view(one) for one in covering if sees_silence(request, one)],
+    })  # fmt: skip
+
+
+def sees_alert(alert: Alert, may: Rights) -> bool:
+    """Whether a caller may know of it: by the labels that the job had; what is of the system is for who sees all."""
+    return may.sees(alert.event.labels) if alert.event.job else may.sees_all
+
+
+def _covers(
+    kept: Kept[Silence], job: str, labels: Mapping[str, str], alert: Alert | None, now_ms: int
+) -> bool:  # fmt: skip
+    since_ms = 0 if alert is None else alert.since_ms
+    return kept.record is not None and kept.record.covers(job=job, labels=labels, since_ms=since_ms, now_ms=now_ms)
+
+
+async def _views(parts: Parts, alerts: Collection[Alert]) -> list[dict[str, Any]]:
+    """As calls show them, with who has acknowledged each, as etcd has it."""
+    keys = {parts.keys.silence(acknowledgement_id(one.event.job)) for one in alerts if one.event.job}
+    held = await parts.etcd.get_many(sorted(keys))
+    acknowledged = {}
+    for kv in held.values():
+        kept = parts.silences.kept.read(kv)
+        if kept.record is not None and kept.record.alert is not None:
+            acknowledged[kept.record.alert] = silence_view(kept)
+    silences, now_ms = parts.watching.notices.silences.values(), parts.clock.wall_ms()
+    return [_view(one, acknowledged, silences, now_ms) for one in alerts]
+
+
+def _view(
+    alert: Alert, acknowledged: Mapping[AlertOf, Mapping[str, Any]], silences: Collection[Silence], now_ms: int
+) -> dict[str, Any]:
+    event = alert.event
+    by = acknowledged.get(AlertOf(job=event.job, since_ms=alert.since_ms)) if event.job else None
+    until = [
+        one.until_ms for one in silences
+        if one.alert is None
+        and one.covers(job=event.job, labels=event.labels, since_ms=alert.since_ms, now_ms=now_ms)
+    ]  # fmt: skip
+    return {
+        "id": alert.id, "job": event.job or None, "subject": event.subject or None, "kind": str(event.kind),
+        "state": "open" if alert.end_ms is None else "ended", "sinceTime": alert.since_ms, "endTime": alert.end_ms,
+        "count": alert.count, "firstRun": alert.first_run or None, "lastRun": event.run or None,
+        "reason": event.reason or event.err, "lastSuccessTime": alert.last_ok_ms,
+        "toldTime": max(alert.told.values(), default=None), "channels": sorted(alert.told),
+        "labels": dict(event.labels), "flapping": alert.is_flapping, "silencedUntil": max(until, default=None),
+        "acknowledged": None if by is None else {
+            "by": by["by"], "time": by["fromTime"], "reason": by["reason"], "silence": by["id"],
+        },
+    }  # fmt: skip
+
+
+def _order(alert: Alert) -> tuple[int, str]:
+    """Of a list: the newest first."""
+    return -(alert.end_ms if alert.end_ms is not None else alert.since_ms), alert.id
+
+
+def _cursor(alert: Alert) -> str:
+    at_ms, alert_id = _order(alert)
+    return base64.urlsafe_b64encode(f"{-at_ms}/{alert_id}".encode()).decode().rstrip("=")
+
+
+def _place(cursor: str) -> tuple[int, str]:
+    try:
+        text = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
+        at, _, alert_id = text.partition("/")
+        return -int(at[:20]), alert_id
+    except (binascii.Error, ValueError):
+        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
+        raise InvalidInputError(
+            [Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)]
+        ) from None
