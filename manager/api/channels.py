@@ -11,7 +11,7 @@ from aiohttp import web
 from common.access.rights import Role
 from common.errors import UnavailableError
 from common.notices.channels import CHANNEL, Channel
-from common.notices.notice import test_notice
+from common.notices.notice import trial_notice
 from common.runlog.notices import ChannelCounts
 from manager.access.audited import say
 from manager.access.needs import needs
@@ -96,7 +96,7 @@ async def test_channel(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     await NOTHING.read(request, parts.read_timeout_s)
     name = (await parts.channels.kept.get(request.match_info["name"])).name
-    notice = test_notice(name, by=caller(request), now_ms=parts.clock.wall_ms())
+    notice = trial_notice(name, by=caller(request), now_ms=parts.clock.wall_ms())
     await parts.runlog.notices.put([notice])
     parts.sender.wake()
     return answer({"notice": notice.id}, status=202, headers={"Location": f"/api/v1/notices/{notice.id}"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 from aiohttp import web
@@ -10,13 +9,12 @@ from pydantic import Field
 
 from common.access.rights import Role
 from common.errors import ConflictError, NotFoundError
-from common.notices.joining import Message
 from common.notices.notice import Notice, NoticeState
 from manager.access.needs import needs
 from manager.api.schemas import text
 from manager.http.bodies import NOTHING
 from manager.http.queries import Cursor, Limit, Query, single, word
-from manager.parts import PARTS, Parts, answer
+from manager.parts import PARTS, answer
 
 _NOTICES: Final = "/api/v1/notices"
 _NOTICE: Final = f"{_NOTICES}/{{id}}"
@@ -43,17 +41,13 @@ async def list_notices(request: web.Request) -> web.Response:
     page = await parts.runlog.notices.page(
         state=query.state, channel=query.channel, cursor=query.cursor, limit=query.limit
     )  # fmt: skip
-    messages = await _messages(parts, page.items)
-    items = [notice_view(one, messages.get(one.id)) for one in page.items]
-    return answer({"items": items, "nextCursor": page.next_cursor})
+    return answer({"items": [notice_view(one) for one in page.items], "nextCursor": page.next_cursor})
 
 
 @needs(Role.VIEWER, everywhere=True)
 async def show_notice(request: web.Request) -> web.Response:
     """One notice."""
-    parts = request.app[PARTS]
-    notice = await _found(request)
-    return answer(notice_view(notice, (await _messages(parts, [notice])).get(notice.id)))
+    return answer(notice_view(await _found(request)))
 
 
 @needs(Role.ADMIN, everywhere=True)
@@ -76,25 +70,13 @@ async def _found(request: web.Request) -> Notice:
     return notice
 
 
-async def _messages(parts: Parts, notices: Iterable[Notice]) -> Mapping[str, Message]:
-    """By notice, the message that is on its way."""
-    found = {}
-    for channel in {one.channel for one in notices if one.state is NoticeState.SENDING}:
-        state = await parts.runlog.notices.state(channel)
-        for message in () if state is None else state.messages:
-            found.update(dict.fromkeys(message.notices, message))
-    return found
-
-
-def notice_view(notice: Notice, message: Message | None) -> dict[str, Any]:
+def notice_view(notice: Notice) -> dict[str, Any]:
     """A notice as calls show it."""
     return {
         "id": notice.id, "channel": notice.channel, "state": str(notice.state), "kind": str(notice.kind),
-        "createdTime": notice.created_ms, "dueTime": message.due_ms if message is not None else notice.created_ms,
-        "sentTime": notice.sent_ms, "tries": 0 if message is None else message.tries, "total": notice.total,
-        "groups": [
-            {"kind": str(one.kind), "count": one.count, "worker": one.worker} for one in notice.groups
-        ],
+        "createdTime": notice.created_ms, "dueTime": notice.due_ms or notice.created_ms, "sentTime": notice.sent_ms,
+        "tries": notice.tries, "total": notice.total,
+        "groups": [{"kind": str(one.kind), "count": one.count, "worker": one.worker} for one in notice.groups],
         "events": [one.event.to_document() for one in notice.told], "error": notice.error or None,
         "message": notice.message or None,
     }  # fmt: skip
