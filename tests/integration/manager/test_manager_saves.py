@@ -555,11 +555,11 @@ async def test_warns_where_both_day_fields_are_restricted(manager: Managed) -> N
     assert "Fri " in warning
 
 
-@pytest.mark.parametrize("must_know", [[], ["description"]])
+@pytest.mark.parametrize("must_know", [[], ["mood"]])
 async def test_a_job_that_a_later_version_saved_is_not_edited_by_this_one(
     manager: Managed, must_know: list[str]
 ) -> None:
-    stored = {"name": "j", "command": "a", "cronExpr": "@daily", "anchorMs": 1, "description": "d"}
+    stored = {"name": "j", "command": "a", "cronExpr": "@daily", "anchorMs": 1, "mood": "grim"}
     value = json.dumps(stored | {"mustKnow": must_know, "savedVersion": "9.1.0"}).encode()
     await manager.etcd.txn(Txn([], [Put(manager.keys.job("j"), value), Put(manager.keys.mark("j"), encode_mark(1))]))
     for method, path, body in (
@@ -567,7 +567,7 @@ async def test_a_job_that_a_later_version_saved_is_not_edited_by_this_one(
     ):  # fmt: skip
         answer = await manager.http.request(method, f"/api/v1/jobs/j{path}", json=body)
         problem = await problem_of(answer, 409)
-        assert "etcron 9.1.0 has saved it with description, which this one" in problem["detail"]
+        assert "etcron 9.1.0 has saved it with mood, which this one" in problem["detail"]
     kv = await manager.etcd.get(manager.keys.job("j"))
     assert kv is not None
     assert kv.value == value

@@ -189,8 +189,7 @@ async def test_what_the_spool_knows_is_not_lost_even_where_it_was_delivered_firs
     async with Proxy(place.etcd) as proxy:
         proxy.set(Mode.RESET)  # etcd is away for as long as delivery takes
         async with working(place, etcd=proxy.endpoint) as worker:
-            spool = worker.agent._spool
-            await wait_until(lambda: spool.pending == 0, description="it is delivered")
+            await wait_until(lambda: worker.parts.delivery.written == 1, description="it is delivered")
             proxy.set(Mode.PASS)
             await worker.deciding()
             await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
