@@ -43,6 +43,7 @@ class Email:
             return Result()
         password = await self._secrets.text(channel.password_secret) if channel.password_secret else None
         host, port = channel.host or "localhost", channel.port or _PORTS[channel.tls]
+        where = f"{host}:{port}"
         try:
             mail = as_mail(name, channel, message)
         except ValueError as error:  # an address that is none
@@ -57,12 +58,13 @@ class Email:
             ) as server:  # fmt: skip
                 return await _given(server, channel, recipients, mail)
         except (aiosmtplib.SMTPSenderRefused, aiosmtplib.SMTPDataError) as error:
-            said = line(f"{host}: {error.code} {error.message}", 500)
+            said = line(f"{where}: {error.code} {error.message}", 500)
             raise (RefusedError if 500 <= error.code < 600 else PutOffError)(said) from None
         except aiosmtplib.SMTPResponseException as error:  # before the mail was its business: a login, say
-            raise PutOffError(line(f"{host}: {error.code} {error.message}", 500)) from None
+            raise PutOffError(line(f"{where}: {error.code} {error.message}", 500)) from None
         except (aiosmtplib.SMTPException, OSError, TimeoutError, UnavailableError) as error:
-            raise PutOffError(f"{host}: {line(str(error) or type(error).__name__)}") from None
+            cause = error.__cause__ or error
+            raise PutOffError(f"{where}: {line(str(cause) or type(cause).__name__)}") from None
 
 
 async def _given(server: aiosmtplib.SMTP, channel: Channel, recipients: Sequence[str], mail: EmailMessage) -> Result:

@@ -7,6 +7,7 @@ import contextlib
 import email
 import email.policy
 import ssl
+import warnings
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -57,6 +58,8 @@ class MailServer:
     """It takes connections, and says nothing."""
     login: tuple[str, str] | None = None
     tls: ssl.SSLContext | None = None
+    """STARTTLS has to be asked for; or, ``tls_at_once``, it is there from the beginning."""
+    tls_at_once: bool = False
     tries: int = 0
     """Connections."""
     _server: asyncio.Server | None = None
@@ -64,7 +67,9 @@ class MailServer:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._protocol, "127.0.0.1", self.port)
+        self._server = await loop.create_server(
+            self._protocol, "127.0.0.1", self.port, ssl=self.tls if self.tls_at_once else None
+        )
 
     async def stop(self) -> None:
         """Nobody listens, and every connection is broken."""
@@ -113,10 +118,14 @@ class MailServer:
 
 class _Smtp(SMTP):
     def __init__(self, server: MailServer) -> None:
-        super().__init__(
-            server, hostname="mail.test", tls_context=server.tls, require_starttls=server.tls is not None,
-            auth_required=server.login is not None, authenticator=server.authenticate, enable_SMTPUTF8=False,
-        )  # fmt: skip
+        starttls = None if server.tls_at_once else server.tls
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it does not know that there is TLS below it
+            super().__init__(
+                server, hostname="mail.test", tls_context=starttls, require_starttls=starttls is not None,
+                auth_require_tls=not server.tls_at_once, auth_required=server.login is not None,
+                authenticator=server.authenticate, enable_SMTPUTF8=False,
+            )  # fmt: skip
         self._of = server
         self._bytes = 0
 

@@ -128,8 +128,9 @@ async def test_a_failure_is_a_mail_with_output_links_and_the_job_s_own_words(
     saved = SavedJob(spec=parse_job(document), anchor_ms=NOW)
     await here.manager.etcd.put(here.manager.keys.job("report"), saved.to_json())
     run = RunId.planned("report", NOW)
+    shown = "\n\x1b[31mno <disk>\x1b[0m" * 60
     await here.manager.write([
-        RunRecord(run_id=run, status=Verdict.FAILED, output="\x1b[31mno <disk>\x1b[0m\n" * 100, plan_ms=NOW)
+        RunRecord(run_id=run, status=Verdict.FAILED, output="x" * 2_000_000 + shown, plan_ms=NOW)
     ])  # fmt: skip
     await here.mails_to(mail_server)
     notice = failed(job="report", run=str(run))
@@ -180,7 +181,7 @@ async def test_a_server_that_dies_in_the_middle_of_a_mail_gets_the_same_one_agai
     mail_server.dies_in_data = 1
     await here.mails_to(mail_server)
     await here.put(failed())
-    await here.until(NoticeState.SENDING, failed(), error="127.0.0.1: ")
+    await here.until(NoticeState.SENDING, failed(), error="127.0.0.1:")
     assert mail_server.mails == []
     await here.put(failed(1))
     await here.later(10)
@@ -212,7 +213,7 @@ async def test_a_mail_server_that_is_away_or_hangs_is_tried_again(
     await mail_server.stop()
     await here.mails_to(mail_server)
     await here.put(failed())
-    await here.until(NoticeState.SENDING, failed(), error="127.0.0.1: ")
+    await here.until(NoticeState.SENDING, failed(), error="127.0.0.1:")
     mail_server.hangs = True
     await mail_server.start()
     await here.later(10)
@@ -226,16 +227,33 @@ async def test_a_mail_server_that_is_away_or_hangs_is_tried_again(
     assert len(mail_server.mails) == 1
 
 
-async def test_mail_over_starttls_with_a_login(
-    place: Place, tmp_path: Path, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+async def test_a_server_that_hangs_holds_up_no_other_channel(
+    here: Sending, mail_server: MailServer, receiver: Receiver
 ) -> None:
+    mail_server.hangs = True
+    for number in range(30):
+        await here.mails_to(mail_server, name=f"mail-{number}")
+    await here.channel("ops", kind="webhook", url=receiver.url)
+    await here.put(*(failed(number, channel=f"mail-{number}") for number in range(30)))
+    await wait_until(lambda: mail_server.tries == 30, description="all mails hang")
+    await here.put(failed(30))
+    await here.until(NoticeState.SENT, failed(30))
+    await mail_server.stop()
+
+
+@pytest.mark.parametrize("tls", ["starttls", "tls"])
+async def test_mail_over_tls_with_a_login(
+    place: Place, tmp_path: Path, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch, tls: str
+) -> None:
+    await mail_server.stop()
     authority = Authority(tmp_path / "ca")
     pair = authority.pair("mail", "127.0.0.1")
     mail_server.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     mail_server.tls.load_cert_chain(pair.cert, pair.key)
-    mail_server.login = ("etcron", "pässword")
+    mail_server.login, mail_server.tls_at_once = ("etcron", "pässword"), tls == "tls"
+    await mail_server.start()
     async with sending(place, tmp_path) as untrusting:
-        await untrusting.mails_to(mail_server, tls="starttls", user="etcron", passwordSecret="smtp")
+        await untrusting.mails_to(mail_server, tls=tls, user="etcron", passwordSecret="smtp")
         await untrusting.put(failed())
         await untrusting.until(NoticeState.SENDING, failed(), error="secret smtp is not on this manager")
         secret(tmp_path, "smtp", "pässword")
@@ -360,7 +378,7 @@ async def test_what_a_dead_sender_has_put_together_is_sent_as_it_was(
         await mail_server.stop()
         await first.mails_to(mail_server)
         await first.put(failed())
-        await first.until(NoticeState.SENDING, failed(), error="127.0.0.1: ")
+        await first.until(NoticeState.SENDING, failed(), error="127.0.0.1:")
         state = await first.manager.runlog.notices.state("ops")
         assert state is not None
         # It has died holding the channel.
