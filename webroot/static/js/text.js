@@ -34,6 +34,9 @@ export function word(set, code, otherwise = code) {
   return code ? (catalog[`${set}.${code}`] ?? otherwise ?? "") : "";
 }
 
+/** Words one after the other, as the language parts them. @param {string[]} words */
+export const listed = (words) => words.join(t("list.between"));
+
 /** @param {number} value @param {number} [digits] */
 export function number(value, digits = 0) {
   return value.toLocaleString(language, { maximumFractionDigits: digits });

@@ -3,7 +3,7 @@ import { get } from "../api.js";
 import { byId, fill, h, icon } from "../dom.js";
 import { spelled } from "../labels.js";
 import { announce } from "../notices.js";
-import { t, word } from "../text.js";
+import { listed, t, word } from "../text.js";
 import { COLUMNS } from "./bindings.js";
 import { table } from "./tables.js";
 
@@ -35,7 +35,7 @@ async function explain(kind) {
 
 /** @param {any} found */
 function ofSubject({ subject, roles, administers, bindings, subjects, tokens, warnings }) {
-  const most = administers ? t("access.explain.everything") : roles.length ? t("access.explain.roles", { roles: roles.map((/** @type {string} */ one) => word("role", one)).join(", ") }) : t("account.nothing");
+  const most = administers ? t("access.explain.everything") : roles.length ? t("access.explain.roles", { roles: listed(roles.map((/** @type {string} */ one) => word("role", one))) }) : t("account.nothing");
   return [
     h("h3", {}, subject), warnings.map((/** @type {string} */ text) => warning(text)), h("p", {}, most),
     h("p", { class: "muted" }, t("access.explain.counts", { subjects: subjects.join(", ") }), " ", t("access.explain.tokens", { n: tokens })),
@@ -57,7 +57,7 @@ function ofJob({ job, labels, who, warnings }) {
 }
 
 /** @param {Record<string, boolean>} may */
-const allowed = (may) => Object.entries(may).filter(([, is]) => is).map(([what]) => t(`access.may.${what}`)).join(", ");
+const allowed = (may) => listed(Object.entries(may).filter(([, is]) => is).map(([what]) => t(`access.may.${what}`)));
 
 /** @param {string} text @param {"warn" | "bad"} [tone] */
 const warning = (text, tone = "warn") => h("p", { class: `note note-${tone}` }, icon("exclamation-triangle-fill"), h("span", {}, text));

@@ -5,7 +5,7 @@ import { pairsOf } from "../job/values.js";
 import { visible } from "../printed.js";
 import { labelOf } from "../schema.js";
 import { stamp } from "../stamp.js";
-import { t, word } from "../text.js";
+import { listed, t, word } from "../text.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 
@@ -14,7 +14,7 @@ export function details({ details: { changes = {}, ...others } }) {
   const fields = Object.keys(changes);
   const names = Object.keys(others);
   if (!fields.length && !names.length) return null;
-  return h("details", {}, h("summary", {}, [...fields.map(labelOf), ...names.map((name) => word("detail", name))].join(", ")),
+  return h("details", {}, h("summary", {}, listed([...fields.map(labelOf), ...names.map((name) => word("detail", name))])),
     fields.length > 0 && differences(t("column.details"), fields.map((field) => ({ field, ...sidesOf(changes[field]) }))),
     h("dl", { class: "pairs" }, names.flatMap((name) => [h("dt", {}, word("detail", name)), h("dd", {}, shown(name, others[name]))])));
 }

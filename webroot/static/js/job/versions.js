@@ -8,7 +8,7 @@ import { announce, note, toast } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { labelOf } from "../schema.js";
 import { stamp } from "../stamp.js";
-import { t, word } from "../text.js";
+import { listed, t, word } from "../text.js";
 import { wrote } from "../written.js";
 import { differences } from "./definition.js";
 
@@ -67,7 +67,7 @@ export class Versions {
       { key: "revision", draw: (/** @type {any} */ one) => [String(one.revision), one.current && h("div", { class: "sub" }, icon("check2"), " ", t("versions.current"))] },
       { key: "when", draw: (/** @type {any} */ one) => [stamp(one.savedMs), h("div", { class: "sub" }, stamp(one.savedMs, { as: "ago" }))] },
       { key: "who", draw: (/** @type {any} */ one) => one.savedBy, className: "wraps" },
-      { key: "what", draw: (/** @type {any} */ one) => [word("change", one.action), one.changed.length > 0 && h("div", { class: "sub" }, one.changed.map(labelOf).join(", "))], className: "wraps" },
+      { key: "what", draw: (/** @type {any} */ one) => [word("change", one.action), one.changed.length > 0 && h("div", { class: "sub" }, listed(one.changed.map(labelOf)))], className: "wraps" },
       { key: "actions", draw: (/** @type {any} */ one) => this.buttons(one) },
     ];
     fill(box, h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("versions.title") }, grid(t("versions.title"), columns, this.items, "auto stack versions")), this.chooser());
