@@ -56,7 +56,12 @@ class Inventory:
         """Every job that a caller may know of as at one revision, a page at a time, without its mark."""
         async for page in self._etcd.read_prefix(self._keys.jobs, page=_LISTED_AT_ONCE):
             read = [Stored.read(kv.key.removeprefix(self._keys.jobs), kv, None) for kv in page.kvs]
-            yield read if rights.sees_unlabelled else [one for one in read if is_seen(one, rights)]
+            if rights.sees_unlabelled:
+                yield read
+            elif rights.sees_all:  # a look at each job's labels takes a millisecond for 1,000 of them
+                yield [one for one in read if one.saved is not None]
+            else:
+                yield [one for one in read if is_seen(one, rights)]
 
     async def workers(self) -> list[SeenWorker]:
         """Every session key, with the worker's newest beat, and every worker that is drained or was here, by name."""
