@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -136,6 +137,24 @@ def caller(request: web.Request) -> str:
     return request[CALLER].name
 
 
+def whose(request: web.Request) -> str:
+    """Who asks, whichever of their tokens and sessions they come by: what one may take a share of."""
+    identity = request[CALLER].identity
+    return caller(request) if identity is None or identity.subject is None else str(identity.subject)
+
+
 def rights(request: web.Request) -> Rights:
     """What whoever asks may do."""
     return request[CALLER].rights
+
+
+def while_allowed(request: web.Request, ended: Callable[[], None]) -> AbstractContextManager[None]:
+    """Meanwhile, ``ended`` is called at once when whoever asks is not known any more, or may do other things."""
+    identity = request[CALLER].identity
+    return nullcontext() if identity is None else request.app[PARTS].directory.watched(identity, ended)
+
+
+def cut(request: web.Request) -> None:
+    """The connection ends here and now, whatever was still to be sent."""
+    if request.transport is not None:
+        request.transport.abort()

@@ -189,7 +189,7 @@ def make_parts(
         known=directory.has_reached,
     )
     return Parts(
-        access=Access(config.auth, _ways(config, directory, cookies, idle), directory.rights_of, directory.ready),
+        access=Access(config.auth, _ways(config, directory, cookies, idle), directory),
         directory=directory,
         idle=idle,
         audit=audit,

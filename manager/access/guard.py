@@ -12,8 +12,8 @@ labels of each object that they touch (``Rights`` of `common.access.rights`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -42,36 +42,63 @@ class Way(Protocol):
         """
 
 
+class Standing(Protocol):
+    """What is known of who is known."""
+
+    def rights_of(self, identity: Identity) -> Rights:
+        """What their bindings give them."""
+
+    def is_known(self, identity: Identity) -> bool:
+        """Whether the credential by which they came is still good."""
+
+    async def ready(self, changes: bool = False) -> None:
+        """Return where it is new enough to read, or to change something, by it; UnavailableError."""
+
+
+class _Current(Rights):
+    """A caller's rights at each moment that they are asked for: a change that waits for its turn, or one of hundreds in
+    a call, is not made by what was taken away since the call came.
+    """
+
+    __slots__ = ("_identity", "_standing")
+
+    _identity: Identity
+    _standing: Standing
+
+    def __init__(self, identity: Identity, standing: Standing) -> None:
+        object.__setattr__(self, "_identity", identity)
+        object.__setattr__(self, "_standing", standing)
+
+    def __getattr__(self, name: str) -> Any:
+        """Each field: none of them is set here."""
+        standing = self._standing
+        now = standing.rights_of(self._identity) if standing.is_known(self._identity) else NO_RIGHTS
+        return getattr(now, name)
+
+
 class Access:
     """Who calls, and what they may do."""
 
-    def __init__(
-        self, mode: AuthMode, ways: Sequence[Way], rights_of: Callable[[Identity], Rights],
-        ready: Callable[[bool], Awaitable[None]] | None = None,
-    ) -> None:  # fmt: skip
-        """``rights_of``: what the bindings give to who is known.
-
-        ``ready``: returns where they are known well enough to read, or to change something, by them; UnavailableError.
-        """
+    def __init__(self, mode: AuthMode, ways: Sequence[Way], standing: Standing) -> None:
         self.mode = mode
         self.ways = tuple(ways)
-        self.rights_of = rights_of
-        self._ready = ready
+        self._standing = standing
 
     async def caller(self, request: web.Request) -> Caller:
         """Who calls. LoginNeededError: a credential came, and is not valid."""
         identity = await self._identity(request)
-        own = NO_RIGHTS if identity is None else self.rights_of(identity)
+        own = NO_RIGHTS if identity is None else self._standing.rights_of(identity)
         name = _address_name(request) if identity is None else identity.name
-        return Caller(
-            name=name, identity=identity, own_rights=own, rights=own if self.mode is AuthMode.REQUIRED else OWNER
-        )
+        rights = own if self.mode is AuthMode.REQUIRED else OWNER
+        if identity is not None and rights is own and request.method not in READ_ONLY:
+            rights = _Current(identity, self._standing)
+        return Caller(name=name, identity=identity, own_rights=own, rights=rights)
 
     async def _identity(self, request: web.Request) -> Identity | None:
         for way in self.ways:
             if (identity := await way(request)) is not None:
-                if self._ready is not None and identity.via is not Via.OWNER:
-                    await self._ready(request.method not in READ_ONLY)
+                if identity.via is not Via.OWNER:
+                    await self._standing.ready(request.method not in READ_ONLY)
                 return identity
         return None
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
 from typing import Final
 
 from aiohttp import web
 
 from common.access.rights import Role
-from manager.access.guard import CALLER
 from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
-from manager.parts import PARTS, rights
+from manager.parts import PARTS, cut, rights, while_allowed, whose
 from manager.watch.events import Client
 
 _TAKEN_S: Final = 20.0
@@ -31,19 +29,18 @@ async def stream_events(request: web.Request) -> web.StreamResponse:
     """Server-sent events until the browser goes or falls behind, its user may not listen so any more, or the manager
     stops.
     """
-    hub, directory = request.app[PARTS].events, request.app[PARTS].directory
+    hub = request.app[PARTS].events
     response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
     response.content_type = "text/event-stream"
     if request.method == "HEAD":
         await response.prepare(request)
         return response
-    client = hub.join(lambda: _cut(request), rights(request))
-    identity = request[CALLER].identity
+    client = hub.join(lambda: cut(request), rights(request), by=whose(request))
     try:
-        with nullcontext() if identity is None else directory.watched(identity, client.revoke):
+        with while_allowed(request, client.revoke):
             await _stream(request, response, client)
     except (TimeoutError, ConnectionError):
-        _cut(request)  # it takes nothing any more, or has gone
+        cut(request)  # it takes nothing any more, or has gone
     finally:
         hub.leave(client)
     return response
@@ -59,11 +56,6 @@ async def _stream(request: web.Request, response: web.StreamResponse, client: Cl
             await response.write(events)
         client.is_writing = False
     await response.write_eof()
-
-
-def _cut(request: web.Request) -> None:
-    if request.transport is not None:
-        request.transport.abort()
 
 
 async def _end_streams(app: web.Application) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from common.access.rights import Rights
 from common.clock import Clock
@@ -99,6 +100,8 @@ class History:
         self._is_away = is_away
         self._reading = asyncio.Semaphore(_READS_AT_ONCE)
         self._telling = asyncio.Semaphore(_READS_AT_ONCE)  # taken until its client has taken the part
+        self._tellings: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By caller, while one is told something: nobody takes all of it."""
 
     @property
     def is_away(self) -> bool:
@@ -106,14 +109,18 @@ class History:
         return self._is_away()
 
     async def job_log(
-        self, job: str, rights: Rights, *, skip: int, limit: int
+        self, job: str, rights: Rights, *, skip: int, limit: int, by: str
     ) -> AsyncGenerator[list[dict[str, Any]]]:  # fmt: skip
-        """The log documents of the job's runs that started, newest start first; nobody holds many outputs at once."""
+        """The log documents of the job's runs that started, newest start first; nobody holds many outputs at once.
+
+        ``by``: who asks. However slowly they take it, others are told theirs.
+        """
+        of_caller = self._tellings.setdefault(by, asyncio.Semaphore(_READS_AT_ONCE // 2))
         sizes = await self._runlog.job_log_ids(
             job, seen_by=None if rights.sees_all else rights, skip=skip, limit=limit, deadline_seconds=self._deadline_s
         )
         for part in _parts(sizes):
-            async with self._telling:
+            async with of_caller, self._telling:
                 if there := await self._runlog.documents(part, deadline_seconds=self._deadline_s):
                     yield there  # retention may have removed all of them meanwhile
 

@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 MAX_CLIENTS: Final = 256
 """Each costs a connection and a short queue; beyond, 503."""
+MOST_OF_A_CALLER: Final = 64
+"""So nobody takes all of them."""
 MOST_NAMES: Final = 200
 """More jobs than this in one batch are told as "all": nobody shows so many."""
 _QUEUED: Final = 64
@@ -57,8 +59,9 @@ class Pace:
 class Client:
     """One browser's bounded queue. Who does not keep up is told to fetch everything again, and then no more."""
 
-    def __init__(self, abort: Callable[[], None], rights: Rights) -> None:
+    def __init__(self, abort: Callable[[], None], rights: Rights, by: str) -> None:
         self.rights = rights
+        self.by = by
         self.sight = rights.sight
         self._abort = abort
         self._waiting: deque[bytes] = deque()
@@ -204,11 +207,11 @@ class EventHub:
 
     # Clients
 
-    def join(self, abort: Callable[[], None], rights: Rights) -> Client:
-        """A new client, greeted; ``abort`` cuts its connection. TooManyClientsError beyond the limit."""
-        if len(self._clients) >= self._max_clients:
+    def join(self, abort: Callable[[], None], rights: Rights, *, by: str) -> Client:
+        """A new client, greeted; ``abort`` cuts its connection. TooManyClientsError beyond a limit. ``by``: whose."""
+        if len(self._clients) >= self._max_clients or sum(one.by == by for one in self._clients) >= MOST_OF_A_CALLER:
             raise TooManyClientsError
-        client = Client(abort, rights)
+        client = Client(abort, rights, by)
         hello = {"nowMs": self._clock.wall_ms(), "version": VERSION, "manager": self._manager}
         client.offer(b"retry: 2000\n" + self._numbered("hello", hello, client.sight))
         client.offer(self._numbered("health", self._health(), client.sight))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 
 from common.access.credentials import SessionWay, digest_of
 from common.access.rights import Role
+from common.jobs.reader import parse_job
+from common.protocol.saved_job import SavedJob
 from manager.access.passwords import Passwords
 from tests.support.access import HOUR_MS, Accessing, token_id
 from tests.support.clocks import OffClock
@@ -295,6 +300,35 @@ async def test_attack_open_event_stream_outlives_the_end_of_its_token(
         await stream.until("health")
         clock.offset_ms += HOUR_MS
         await stream.rest()
+
+
+async def test_attack_long_answer_outlives_the_token_that_was_revoked(guarded: Managed, access: Accessing) -> None:
+    """Whoever takes it slowly would read for hours what is read meanwhile."""
+    await _put_long_jobs(guarded)
+    headers = await access.user("alice", Role.VIEWER)
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(slow, (guarded.http.host, guarded.http.port))
+        lines = ["GET /job/list HTTP/1.1", "Host: localhost", f"Authorization: {headers['Authorization']}"]
+        await loop.sock_sendall(slow, "\r\n".join([*lines, "", ""]).encode())
+        assert (await loop.sock_recv(slow, 12)).endswith(b"200")
+        await access.delete(access.keys.token(token_id(headers)))
+        taken = b""
+        with suppress(ConnectionError):
+            while piece := await loop.sock_recv(slow, 65_536):
+                taken += piece
+        assert len(taken) > 65_536
+        assert b'"name":"j399"' not in taken
+
+
+async def _put_long_jobs(manager: Managed) -> None:
+    """12 MB: more than the system holds of a connection."""
+    value = SavedJob(spec=parse_job({"name": "j", "command": "x" * 30_000, "cronExpr": "@yearly"}), anchor_ms=1)
+    for number in range(400):
+        job = replace(value, spec=replace(value.spec, name=f"j{number:03}"))
+        await manager.etcd.put(manager.keys.job(f"j{number:03}"), job.to_json())
 
 
 async def test_attack_another_manager_is_called_with_what_one_has_taken_away(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -21,6 +22,7 @@ from manager.use_cases.jobs import Changed, JobService
 from tests.integration.manager.access.changing import (
     OURS,
     PLAN_MS,
+    REACHED,
     SECRETS,
     THEIRS,
     World,
@@ -29,8 +31,10 @@ from tests.integration.manager.access.changing import (
     run_of,
     world_of,
 )  # fmt: skip
+from tests.support.access import token_id
 from tests.support.managing import Place, managing
 from tests.support.open_runs import record_of
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -84,6 +88,56 @@ async def test_attack_job_gets_a_label_that_secrets_of_others_go_by(world: World
     assert "the label zone=vault" in text, (status, text)
     status, text = await world.call(headers, "PUT", f"{JOBS}/ours", {**sent, "command": "false"})
     assert status == 200, f"it has the label already: {text}"
+
+
+async def test_attack_changes_that_wait_for_their_turn_are_made_by_a_right_that_was_taken_away(world: World) -> None:
+    """Whoever fears to be thrown out has a hundred of them on the way."""
+    headers = await world.access.user("mallory")
+    binding = await world.access.bind("user:mallory", Role.EDITOR, labels=REACHED["own"])
+    key = world.manager.keys.job("ours")
+    first = await world.manager.etcd.get(key)
+
+    async def put_until_refused(number: int) -> int:
+        status, count = 200, 0
+        while status == 200:
+            sent = body("ours", OURS, command=f"echo {number} {count}")
+            status, count = (await world.call(headers, "PUT", f"{JOBS}/ours", sent))[0], count + 1
+        return status
+
+    puts = [asyncio.create_task(put_until_refused(number)) for number in range(30)]
+
+    async def is_made() -> bool:
+        now = await world.manager.etcd.get(key)
+        return first is not None and now is not None and now.version > first.version
+
+    await wait_until(is_made, description="the first is made")
+    await world.access.delete(world.access.keys.binding(binding))
+    then = await world.manager.etcd.get(key)
+    assert {await one for one in puts} == {403}
+    now = await world.manager.etcd.get(key)
+    assert then is not None
+    assert now is not None
+    assert now.version - then.version <= 1  # the one that etcd had already been asked for
+
+
+async def test_attack_call_on_many_goes_on_by_a_token_that_was_revoked(world: World) -> None:
+    headers = await world.access.user("mallory", Role.EDITOR, labels=REACHED["own"])
+    names = [f"ours-{number}" for number in range(300)]
+    for name in names:
+        await world.save(name, OURS)
+    call = asyncio.create_task(world.call(headers, "POST", f"{JOBS}/bulk", {"action": "delete", "names": names}))
+    keys, etcd = world.manager.keys, world.manager.etcd
+
+    async def have_some_gone() -> bool:
+        return await etcd.count(keys.job("ours-")) < len(names)
+
+    await wait_until(have_some_gone, description="the first are deleted")
+    await world.access.delete(world.access.keys.token(token_id(headers)))
+    left = await etcd.count(keys.job("ours-"))
+    status, said = await call
+    assert status == 200
+    assert left - await etcd.count(keys.job("ours-")) <= 16  # those that were on their way
+    assert said.count("there was no job") > 100
 
 
 async def test_attack_version_with_another_user_is_restored(world: World) -> None:
