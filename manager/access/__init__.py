@@ -10,7 +10,6 @@ cookies.py      the names of cookies, and how they are set
 ways.py         a token in a header, a session in a cookie
 recovery.py     the first administrator, the last resort: by whoever has a manager's configuration
 local.py        system users of this machine: through the Unix socket, or the manager's own over loopback
-tcp_owner.py    which system user made a connection over loopback, as the kernel says
 proxy.py        a user whom a trusted proxy names, and the proof that it is the proxy
 oidc/           login through an OpenID Connect provider
 idle.py         what keeps a session that is used alive

@@ -18,8 +18,8 @@ from aiohttp import web
 from common.access.callers import Identity, Via
 from common.access.subjects import Subject, SubjectKind
 from common.errors import ForbiddenError
-from manager.access.tcp_owner import uid_at_other_end
 from manager.http.peers import is_forwarded, other_end
+from manager.http.tcp_owner import uid_at_other_end
 
 _ROOT = 0
 

@@ -14,6 +14,7 @@ import secrets
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
+from weakref import WeakValueDictionary
 
 from common.access.accounts import User
 from common.access.credentials import (
@@ -30,10 +31,11 @@ from common.errors import ForbiddenError, InvalidInputError, Problem
 from common.etcd import EtcdClient
 from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import Put
-from manager.access.backoff import Backoff
+from manager.access.backoff import Backoff, Try
 from manager.access.directory import Directory, Held
 from manager.access.passwords import Passwords, TooManyLoginsError
 from manager.access.sessions import LONGEST_S, Opened, Sessions
+from manager.http.allowances import network_of
 from manager.http.errors import RequestError
 
 _log = logging.getLogger(__name__)
@@ -42,6 +44,10 @@ LINK_S: Final = 600
 """A link is good for so long, unless said."""
 MOST_STRANGERS: Final = 20
 """Logins of browsers that are not known, checked or waiting at a time; beyond, 503."""
+_OF_A_NETWORK: Final = 5
+"""Of these, and of those that are known, at a time from one address; its others wait for them, and nobody else does.
+What succeeds counts as no try: so whoever has a password could take all places for ever.
+"""
 _NONCE_BYTES: Final = 16
 
 
@@ -76,6 +82,8 @@ class Logins:
         self._strangers = 0
         self._one_stranger = asyncio.Lock()
         """Of the two passwords that are compared at a time, one place is left to browsers that are known."""
+        self._networks: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By address, while somebody logs in from there."""
 
     @property
     def takes_passwords(self) -> bool:
@@ -91,7 +99,7 @@ class Logins:
         held = self._directory.users.get(name)
         user = None if held is None or held.record.disabled else held.record
         tried = self._backoff.begin(account=name, address=by.address, device=_known_device(user, by.device))
-        if not await self._is_right(user, password, is_known=_known_device(user, by.device) is not None):
+        if not await self._is_right(user, password, by=by, is_known=_known_device(user, by.device) is not None):
             who = name if held is not None else "a name that there is not"  # which may be somebody's password
             extra = {"action": "login.failed", "caller": who, "address": by.address}
             _log.warning("a login as %s from %s failed", who, by.address, extra=extra)
@@ -139,6 +147,13 @@ class Logins:
         )  # fmt: skip
         return opened, link.reason
 
+    def through_provider(self, address: str) -> Try:
+        """The login provider is about to be asked for somebody: a try until it has let them in. RequestError: 429.
+
+        Anybody can have it asked, and it answers so many of us at a time.
+        """
+        return self._backoff.begin(account=None, address=address)
+
     async def change_password(self, subject: Subject, old: str, new: str, by: From) -> Opened:
         """The user has another password; their other sessions are over, and this one is a new one.
 
@@ -150,15 +165,14 @@ class Logins:
         if held is None or held.record.password is None:
             raise ForbiddenError("you have no password here: change it where you log in")
         user = held.record
+        if (problem := await self._passwords.problem(new, field="new")) is not None:  # before the work, and any try
+            raise InvalidInputError([problem])
         tried = self._backoff.begin(
             account=user.name, address=by.address, device=None if by.session is None else by.session.record.id
         )
-        if not await self._is_right(user, old, is_known=True):
+        if not await self._is_right(user, old, by=by, is_known=True):
             raise InvalidInputError([Problem(field="old", message="is wrong", remedy="give the password as it is now")])
         tried.succeeded()
-        problem = await self._passwords.problem(new, field="new")
-        if problem is not None:
-            raise InvalidInputError([problem])
         changed = replace(user, password=await self._passwords.hash(new), changed_ms=self._clock.wall_ms())
         ended = [self._keys.session(one.digest) for one in self._sessions.of(subject)][:100]
         key = self._keys.user(user.name)
@@ -169,18 +183,19 @@ class Logins:
         _log.info("%s has another password", user.name, extra={"action": "password.changed", "caller": user.name})
         return opened
 
-    async def _is_right(self, user: User | None, password: str, *, is_known: bool) -> bool:
+    async def _is_right(self, user: User | None, password: str, *, by: From, is_known: bool) -> bool:
         kept = None if user is None else user.password
-        if is_known:
-            return await self._passwords.is_right(kept, password)
-        if self._strangers >= MOST_STRANGERS:
-            raise TooManyLoginsError
-        self._strangers += 1
-        try:
-            async with self._one_stranger:
+        async with self._networks.setdefault(network_of(by.address), asyncio.Semaphore(_OF_A_NETWORK)):
+            if is_known:
                 return await self._passwords.is_right(kept, password)
-        finally:
-            self._strangers -= 1
+            if self._strangers >= MOST_STRANGERS:
+                raise TooManyLoginsError
+            self._strangers += 1
+            try:
+                async with self._one_stranger:
+                    return await self._passwords.is_right(kept, password)
+            finally:
+                self._strangers -= 1
 
 
 async def make_link(

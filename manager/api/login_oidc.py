@@ -21,6 +21,7 @@ from manager.access.oidc.failures import OidcError, Why
 from manager.access.sessions import Opened
 from manager.api.login import OIDC, came_from
 from manager.api.schemas import text
+from manager.http.errors import RequestError
 from manager.http.guards import ADDRESS
 from manager.http.queries import Query, single
 from manager.parts import PARTS, Parts
@@ -81,11 +82,15 @@ async def finish_login(request: web.Request) -> web.Response:
         # Twice the same name: which one counts is not for us to guess.
         if any(len(request.query.getall(name)) > 1 for name in request.query):
             raise OidcError(Why.STALE, "the answer says something twice")
+        tried = parts.logins.through_provider(request[ADDRESS])
         finished = await login.finish(_given(request), request.query, redirect_uri=_redirect_uri(request))
         opened = await _open(request, finished.person.name, sorted(finished.person.groups))
+    except RequestError as error:
+        response = _failed(request, OidcError(Why.TOO_MANY, str(error)))
     except EtcronError as error:
         response = _failed(request, error if isinstance(error, OidcError) else OidcError(Why.ETCRON, str(error)))
     else:
+        tried.succeeded()
         response = _to(f"{_LOGIN_PAGE}#{urlencode({'session': opened.second, 'back': finished.back}, quote_via=quote)}")
         say(request, who=opened.session.subject.name, session=opened.session.id, way=str(SessionWay.OIDC))
         parts.cookies.set(request, response, secret=opened.secret, device=None, for_s=opened.lasts_s)

@@ -23,6 +23,7 @@ MOST_LATER: Final = 100
 _RETRY_S: Final = 60
 _NETWORK: Final = 64
 """Whoever has one IPv6 address has all with these bits."""
+_LOOPBACK: Final = "loopback"
 
 
 def refuse_beyond(most: int, there: int, what: str, *, retry_s: int = _RETRY_S) -> None:
@@ -62,9 +63,13 @@ class Allowance:
 
 
 def network_of(address: str) -> str:
-    """Whose tries and calls are counted together: an address, of IPv6 its /64."""
+    """Whose connections, tries and calls are counted together: an address, of IPv6 its /64; this machine's own, of
+    which each of its users has 16 million (127.0.0.0/8), are one.
+    """
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
+    if ip.is_loopback:
+        return _LOOPBACK
     return str(ipaddress.ip_network((ip, _NETWORK), strict=False)) if ip.version == 6 else address

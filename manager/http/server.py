@@ -23,9 +23,11 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from manager.http.allowances import network_of
 from manager.http.errors import Failure, Handler, RequestError, code_of, failure_of, problem, respond
 from manager.http.guards import ADDRESS, UNKNOWN, add_headers
 from manager.http.peers import OtherEnd, peer_of
+from manager.http.tcp_owner import uid_at_once
 
 _GZIP: Final = ("gzip", "x-gzip", "*")
 """Its names; the first that the client has named counts."""
@@ -67,25 +69,35 @@ _CROWD_RETRY_S = 5
 
 
 class Crowd:
-    """Counts who is there, by address."""
+    """Counts who is there, by address (``network_of``)."""
 
     def __init__(self, most: int, *, but: Collection[str] = ()) -> None:
-        """``but``: addresses of which there may be any number."""
+        """``but``: addresses of which there may be any number; they are not counted."""
         self._most = most
         self._but = frozenset(but)
         self._there = Counter[str]()
 
+    def has_any(self, address: str) -> bool:
+        """Whether of this one there may be any number."""
+        return address in self._but
+
     def enter(self, address: str) -> bool:
         """Whether there is room for one more, who is there from now on."""
-        if self._there[address] >= self._most and address not in self._but:
+        if self.has_any(address):
+            return True
+        whose = network_of(address)
+        if self._there[whose] >= self._most:
             return False
-        self._there[address] += 1
+        self._there[whose] += 1
         return True
 
     def leave(self, address: str) -> None:
-        self._there[address] -= 1
-        if not self._there[address]:
-            del self._there[address]
+        if self.has_any(address):
+            return
+        whose = network_of(address)
+        self._there[whose] -= 1
+        if not self._there[whose]:
+            del self._there[whose]
 
     def too_many(self, address: str) -> Failure:
         """Why there is no room."""
@@ -94,12 +106,17 @@ class Crowd:
 
 
 def going_at_once(most: int) -> Middleware:
-    """The middleware that counts calls: behind a proxy, one connection tells nothing of who is behind it."""
+    """The middleware that counts calls: behind a proxy, one connection tells nothing of who is behind it.
+
+    What did not come through a proxy is counted by its connections.
+    """
     crowd = Crowd(most)
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         address = request[ADDRESS]
+        if address == request.remote:
+            return await handler(request)
         if not crowd.enter(address):
             failure = crowd.too_many(address)
             raise RequestError(failure.status, failure.detail, code=failure.code, retry_s=failure.retry_s)
@@ -252,13 +269,15 @@ class _Connection(web.RequestHandler):
         super().connection_made(transport)
 
     def _look_at(self, transport: asyncio.BaseTransport) -> str:
-        """The caller's address; of the Unix socket, its system user."""
+        """The caller's address; from this machine, the system user: nobody takes what is another's."""
         with contextlib.suppress(OSError):  # it has gone already
             self.other_end.peer = peer_of(transport.get_extra_info("socket"))
         if self.other_end.peer is not None:
             return str(self.other_end.peer)
         name = transport.get_extra_info("peername")
-        return str(name[0]) if isinstance(name, tuple) else UNKNOWN
+        address = str(name[0]) if isinstance(name, tuple) else UNKNOWN
+        uid = None if self._crowd.has_any(address) else uid_at_once(transport)
+        return address if uid is None else f"uid {uid}"
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._address is not None:

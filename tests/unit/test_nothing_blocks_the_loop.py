@@ -45,7 +45,7 @@ KNOWN: Final = {
     "common/etcd/certificates.py": THREAD, "common/schedules/zones.py": INSTALLED,
     "common/signing/": START, "worker/generations.py open": START,
     "common/words/job_table.py": "of `make`, not of a server",
-    "manager/access/tcp_owner.py _listed": THREAD, "manager/http/unix_socket.py": START,
+    "manager/http/tcp_owner.py _listed": THREAD, "manager/http/unix_socket.py": START,
     "manager/access/oidc/provider.py _context": THREAD, "manager/http/outgoing.py addresses": THREAD,
     "manager/access/audit_files.py": THREAD, "manager/notices/ways.py _context": THREAD,
     "manager/http/https.py _stamp": THREAD, "manager/http/https.py _renewed": THREAD,

@@ -19,6 +19,8 @@ class Why(StrEnum):
     TAKEN = "name-taken"
     """A local user with a password, or who is disabled, has the name."""
     GROUPS = "too-many-groups"
+    TOO_MANY = "too-many-logins"
+    """Too many from this address have failed."""
     ETCRON = "etcron-away"
     """The provider said yes, and no session could be made."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import tracemalloc
 from collections import Counter
@@ -10,22 +11,26 @@ from contextlib import AsyncExitStack, ExitStack
 from urllib.parse import quote
 
 import pytest
+from aiohttp import ClientSession, TCPConnector
 
+from common.access.rights import Role
 from common.protocol.keys import RunId
+from tests.support.access import Accessing
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import now_ms, record_of
+from tests.support.other_user import OtherUser
 from tests.support.waiting import wait_until
 
 MIB = 2**20
 
 
-async def _asks_and_takes_nothing(manager: Managed, path: str) -> socket.socket:
+async def _asks_and_takes_nothing(manager: Managed, path: str, more: str = "") -> socket.socket:
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.setblocking(False)
     loop = asyncio.get_running_loop()
     await loop.sock_connect(connection, (manager.http.host, manager.http.port))
-    await loop.sock_sendall(connection, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    await loop.sock_sendall(connection, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode())
     return connection
 
 
@@ -53,6 +58,29 @@ async def test_what_40_clients_do_not_take_is_not_held_for_each(place: Place, pa
         await wait_until(lambda: not server.connections, description="the manager has let go", timeout=20)
 
 
+async def test_attack_logs_that_are_not_taken_keep_others_from_theirs(place: Place) -> None:
+    async with managing(place, auth="required", apiReadTimeout=60_000, apiWriteTimeout=60_000) as manager:
+        access = Accessing(manager)
+        mallory = await access.user("mallory", Role.VIEWER, labels={"team": ["ours"]})
+        alice = await access.user("alice", Role.VIEWER, labels={"team": ["theirs"]})
+        await manager.write([
+            record_of(RunId.planned("ours", now_ms()), output="x" * 15 * MIB, labels={"team": "ours"}),
+            record_of(RunId.planned("theirs", now_ms()), output="hello", labels={"team": "theirs"}),
+        ])  # fmt: skip
+        header = f"Authorization: {mallory['Authorization']}\r\n"
+        with ExitStack() as open_ones:
+            asked = [_asks_and_takes_nothing(manager, "/job/log?name=ours", header) for _ in range(4)]
+            clients = [open_ones.enter_context(one) for one in await asyncio.gather(*asked)]
+            loop = asyncio.get_running_loop()
+            begun = [asyncio.ensure_future(loop.sock_recv(client, 12)) for client in clients]
+            await wait_until(lambda: sum(one.done() for one in begun) >= 2, description="two are told theirs")
+            async with asyncio.timeout(20):
+                answer = await manager.http.get("/job/log?name=theirs", headers=alice)
+                assert (await answer.json())["data"][0]["output"] == "hello"
+            for one in begun:
+                one.cancel()
+
+
 async def test_who_takes_it_gets_all_of_it(place: Place) -> None:
     run = RunId.planned("job1", now_ms())
     output = "".join(f"{number:07}\n" for number in range(MIB))
@@ -74,7 +102,7 @@ async def test_an_address_has_a_bound_of_connections(place: Place) -> None:
             await listeners.enter_async_context(manager.http.get("/api/v1/events"))
         problem = await problem_of(refused := await manager.http.get("/livez"), 429)
         assert "connectionsPerAddress" in problem["detail"]
-        assert "127.0.0.1 has 3 connections" in problem["detail"]
+        assert f"uid {os.getuid()} has 3 connections" in problem["detail"]
         assert refused.headers["Retry-After"] == "5"
         assert refused.headers["X-Content-Type-Options"] == "nosniff"
         assert refused.headers["Server"] == "etcron"
@@ -84,6 +112,26 @@ async def test_an_address_has_a_bound_of_connections(place: Place) -> None:
             return (await manager.http.get("/livez")).status == 200
 
         await wait_until(has_room, description="there is room again")
+
+
+async def test_attack_connections_from_many_addresses_of_this_machine(place: Place) -> None:
+    async with managing(place, connectionsPerAddress=3) as manager, AsyncExitStack() as opened:
+        for number in range(2, 5):
+            connector = TCPConnector(local_addr=(f"127.0.0.{number}", 0))
+            http = await opened.enter_async_context(ClientSession(connector=connector))
+            await opened.enter_async_context(http.get(manager.http.make_url("/api/v1/events")))
+        problem = await problem_of(await manager.http.get("/livez"), 429)
+        assert "connectionsPerAddress" in problem["detail"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can call as another user")
+async def test_attack_another_user_of_this_machine_takes_the_connections_of_all(place: Place) -> None:
+    async with managing(place, connectionsPerAddress=3) as manager, AsyncExitStack() as listeners:
+        for _ in range(3):
+            await listeners.enter_async_context(manager.http.get("/api/v1/events"))
+        assert (await manager.http.get("/livez")).status == 429
+        assert manager.http.port is not None
+        assert (await OtherUser().get((manager.http.host, manager.http.port), "/livez"))[0] == 200
 
 
 async def test_behind_a_proxy_each_caller_has_a_bound_of_calls(place: Place) -> None:
@@ -96,6 +144,16 @@ async def test_behind_a_proxy_each_caller_has_a_bound_of_calls(place: Place) -> 
         job = {"command": "echo", "cronExpr": "@yearly"}
         saved = await manager.call("PUT", "/api/v1/jobs/j", job, **other)
         assert saved["job"]["savedBy"] == "api 10.0.0.2"
+
+
+async def test_addresses_of_one_ipv6_network_have_one_share(place: Place) -> None:
+    async with managing(place, connectionsPerAddress=3, proxies=["127.0.0.1"]) as manager, AsyncExitStack() as all_of:
+        for number in range(1, 4):
+            mine = {"X-Forwarded-For": f"2001:db8::{number}"}
+            await all_of.enter_async_context(manager.http.get("/api/v1/events", headers=mine))
+        for address, status in (("2001:db8::9", 429), ("2001:db8:0:1::1", 200)):
+            answer = await manager.http.get("/api/v1/jobs", headers={"X-Forwarded-For": address})
+            assert answer.status == status
 
 
 async def test_behind_a_proxy_an_ipv4_address_written_as_ipv6_is_the_same_caller(place: Place) -> None:

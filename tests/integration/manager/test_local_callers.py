@@ -18,8 +18,8 @@ from aiohttp import ClientSession, UnixConnector
 
 from common.access.rights import Role
 from common.errors import ConfigError
-from manager.access import tcp_owner
 from manager.access.proxy import SECRET_HEADER
+from manager.http import tcp_owner
 from manager.http.unix_socket import UnixSocketSite, unix_socket
 from tests.integration.manager.test_manager_process import address_of, process
 from tests.support.access import Accessing

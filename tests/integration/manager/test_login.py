@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiohttp import ClientResponse, CookieJar
+from aiohttp import ClientResponse, ClientSession, CookieJar, TCPConnector
 
 from common.access.accounts import User
 from common.access.credentials import SessionWay, digest_of
@@ -229,6 +229,41 @@ async def test_attack_spraying_one_password_over_many_names_from_one_address(
     assert statuses[:30] == [401] * 30
     assert 429 in statuses
     assert CountingPasswords.compared < 40
+
+
+async def test_attack_spraying_from_many_addresses_of_this_machine(guarded: Managed, access: Accessing) -> None:
+    """Each user of a machine, a job among them, may call from 16 million of them (127.0.0.0/8)."""
+
+    async def log_in(number: int) -> int:
+        connector = TCPConnector(local_addr=(f"127.0.0.{number}", 0))
+        async with ClientSession(connector=connector) as http:
+            body = {"name": f"user{number}", "password": "wrong"}
+            return (await http.post(guarded.http.make_url("/api/v1/login"), json=body)).status
+
+    statuses = await asyncio.gather(*map(log_in, range(2, 42)))
+    assert statuses.count(429) >= 9
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_attack_logins_that_succeed_keep_everybody_else_out(place: Place, is_known: bool) -> None:
+    """What succeeds is no try: ten at a time, of each account or each browser that is known, go on for ever."""
+    async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
+        access, kept = Accessing(manager), await Passwords().hash(PASSWORD)
+        for name in ("alice", "m0", "m1", "m2"):
+            await access.user(name, Role.VIEWER, password=kept)
+        theirs = [Browser(manager, address="10.0.0.1") for _ in range(6 if is_known else 3)]
+        names = ["m0"] * len(theirs) if is_known else ["m0", "m1", "m2"]
+        if is_known:
+            for browser in theirs:
+                assert (await browser.log_in("m0")).status == 200
+        logins = [
+            asyncio.create_task(browser.log_in(name)) for browser, name in zip(theirs, names, strict=True)
+            for _ in range(10)
+        ]  # fmt: skip
+        await wait_until(lambda: any(one.done() for one in logins), description="they are on their way")
+        assert (await Browser(manager, address="10.0.0.2").log_in()).status == 200
+        assert sum(one.done() for one in logins) < len(logins) / 2  # she had not to wait for them
+        await asyncio.gather(*logins)
 
 
 async def test_attack_guessing_with_many_logins_at_once(guarded: Managed, access: Accessing) -> None:

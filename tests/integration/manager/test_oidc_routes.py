@@ -13,7 +13,7 @@ from yarl import URL
 from common.access.rights import Role
 from tests.support.access import Accessing
 from tests.support.managing import Managed, Place, managing, problem_of
-from tests.support.oidc import CLIENT, LyingProvider, lying_provider
+from tests.support.oidc import CLIENT, LyingProvider, lying_provider, query_of
 
 BEGIN = "/api/v1/login/oidc"
 CALLBACK = f"{BEGIN}/callback"
@@ -186,6 +186,21 @@ async def test_attack_that_leads_elsewhere_afterwards(manager: Managed, provider
     async with browser_of(manager) as browser:
         arrived = await browser.finish(provider, await browser.begin(back))
         assert fragment(arrived)["back"] == "/"
+
+
+async def test_attack_provider_is_kept_busy_with_codes_that_are_none(place: Place, provider: LyingProvider) -> None:
+    async with managing(
+        place, auth="required", oidcIssuer=provider.issuer, oidcClientId=CLIENT, proxies=["127.0.0.1"]
+    ) as manager, browser_of(manager) as mallory, browser_of(manager) as alice:  # fmt: skip
+        leads_to = set()
+        for _ in range(32):
+            state = query_of(await mallory.begin())["state"]
+            _, place_ = await mallory.get(f"{CALLBACK}?code=none&state={state}", **{"X-Forwarded-For": "10.0.0.1"})
+            leads_to.add(place_)
+        assert leads_to == {"/login?problem=provider-refused", "/login?problem=too-many-logins"}
+        assert provider.asked.count("/token") <= 31
+        for _ in range(32):  # those that are let in are no such tries
+            assert (await alice.finish(provider, await alice.begin())).startswith("/login#")
 
 
 async def test_provider_is_away_and_passwords_go_on(place: Place) -> None:

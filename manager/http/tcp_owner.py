@@ -75,6 +75,15 @@ class _Found:
         return self.uid if self.inode and self.state == _ESTABLISHED else None
 
 
+def uid_at_once(transport: asyncio.BaseTransport) -> int | None:
+    """As `uid_at_other_end`, without waiting; None also where the kernel has no sock_diag."""
+    ours = loopback_of(transport.get_extra_info("sockname"), transport.get_extra_info("peername"))
+    try:
+        return None if ours is None else by_sock_diag(ours.other)
+    except NoAnswerError:
+        return None
+
+
 async def uid_at_other_end(transport: asyncio.BaseTransport) -> int | None:
     """Who made the socket at the other end; None: it is not on loopback, or that cannot be found out."""
     ours = loopback_of(transport.get_extra_info("sockname"), transport.get_extra_info("peername"))
