@@ -8,7 +8,7 @@ test asks for a word. What only a handler knows (the object, what has changed, t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from aiohttp import web
@@ -189,17 +189,15 @@ def _note(
         audit.logins[action, outcome] += 1
     elif outcome is Outcome.REFUSED:
         audit.refused[note.via] += 1
-    for part_action, part_object, part_outcome, part_details in said.parts:
-        audit.note(Note(
-            ms=note.ms, who=note.who, via=note.via, address=note.address, action=part_action, object=part_object,
-            outcome=part_outcome, details=part_details,
-        ))  # fmt: skip
-    if said.parts:
-        return
-    if outcome in (Outcome.DONE, Outcome.IN_DOUBT):
-        audit.note(note)
-    else:
-        audit.undone(note)
+    parts = [
+        replace(note, action=action, object=object_, outcome=outcome, details=details)
+        for action, object_, outcome, details in said.parts
+    ]
+    for one in parts or [note]:
+        if one.outcome in (Outcome.DONE, Outcome.IN_DOUBT):
+            audit.note(one)
+        else:
+            audit.undone(one)
 
 
 def _call_of(request: web.Request) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,20 @@ async def test_flood_of_refusals_is_two_entries(guarded: Managed, admin: dict[st
     guarded.parts.audit._count_over(early=True)
     later = await entries(guarded, admin, outcome="refused")
     assert [one["details"].get("more") for one in later] == [None, None, 29, 29]
+
+
+async def test_attack_calls_on_many_that_come_to_nothing_leave_no_room_for_what_is_done(
+    guarded: Managed, admin: dict[str, str]
+) -> None:
+    await save(guarded, admin)
+    names = [*(f"no name {number}" for number in range(499)), "backup"]
+    for _ in range(2):
+        await guarded.http.post("/api/v1/jobs/bulk", json={"action": "pause", "names": names}, headers=admin)
+    guarded.parts.audit._count_over(early=True)
+    found = await entries(guarded, admin, action="job.pause")
+    assert Counter((one["outcome"], one["details"].get("more")) for one in found) == {
+        ("done", None): 2, ("failed", None): 1, ("failed", 997): 1,
+    }  # fmt: skip
 
 
 async def test_what_fails_is_there_with_why_and_without_what_was_sent(guarded: Managed, admin: dict[str, str]) -> None:
