@@ -131,24 +131,31 @@ class KillService:
     async def _checked(self, run: RunId, there: KeyValue, rights: Rights) -> int | None:
         """The revision at which the job has to be still, where the caller has the right by its labels."""
         if there.key == self._keys.run(run):
-            check_run(run, await self._labels.of(run, there), rights)
+            for labels in await self._labels_of(run, there):
+                check_run(run, labels, rights)
             return None
         labels, revision = await self._labels.of_request(run, there)
         check_run(run, labels, rights)
         return revision
+
+    async def _labels_of(self, run: RunId, there: KeyValue) -> list[Labels | None]:
+        """What a caller needs their right on. Where this manager signs, what a worker has written is not enough."""
+        carried = await self._labels.of(run, there)
+        vouched_for = None if self._seal is None else await self._labels.vouched_for(run, there)
+        return [carried] if vouched_for is None else [carried, vouched_for]
 
     async def _endable(self, name: str, now_ms: int, rights: Rights) -> list[tuple[RunId, KeyValue]]:
         """The runs of the job that have begun, and that the caller may end."""
         begun = await self._running(name, now_ms)
         if rights.has_everywhere(Role.OPERATOR):
             return begun
-        labels: list[Labels | None] = [await self._labels.of(run, there) for run, there in begun]
-        endable = [one for one, of in zip(begun, labels, strict=True) if rights.may(Role.OPERATOR, of)]
+        judged = [(one, await self._labels_of(*one)) for one in begun]
+        endable = [one for one, labels in judged if all(rights.may(Role.OPERATOR, each) for each in labels)]
         if not endable:
             job = Stored.read(name, await self._etcd.get(self._keys.job(name)), None)
             may_end = job.job is not None and rights.may(Role.OPERATOR, job.labels)
-            is_known = any(map(rights.sees, labels)) or (job.job is not None and rights.sees(job.labels))
-            if is_known and not may_end:
+            is_known = any(all(map(rights.sees, labels)) for _, labels in judged)
+            if (is_known or (job.job is not None and rights.sees(job.labels))) and not may_end:
                 raise ForbiddenError(f"job {name}: this needs the role operator on it; ask an administrator of etcron")
         return endable
 

@@ -2,6 +2,7 @@
 
 a record               its own labels
 a run that is open     the labels that it was claimed with: its own, or those of the job at that revision
+                       where a manager signs, also those of that job: a worker may have written the run's key
 a request              the labels of the job that it was asked of, at the revision that is then compared
 of none of these       known to those who may know of everything
 """
@@ -9,6 +10,7 @@ of none of these       known to those who may know of everything
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from common.access.rights import Rights, Role
@@ -45,6 +47,18 @@ class RunLabels:
     def __init__(self, etcd: EtcdClient, keys: Keys) -> None:
         self._etcd = etcd
         self._keys = keys
+
+    async def vouched_for(self, run: RunId, kv: KeyValue) -> Labels | None:
+        """Those of the job that the run in this key was claimed of; of the job as it is now, where etcd keeps no more
+        of it. Workers write the keys of runs, and no jobs. None: no job tells.
+        """
+        key = self._keys.job(run.job_name)
+        job = await self._etcd.get(key)
+        with suppress(ValueError, EtcdCompactedError):
+            revision = RunEntry.from_json(kv.value).revision
+            if revision and (job is None or job.mod_revision != revision):
+                job = await self._etcd.get(key, revision=revision) or job
+        return None if job is None else Stored.read(run.job_name, job, None).labels or {}
 
     async def of(self, run: RunId, kv: KeyValue) -> Labels | None:
         """Of the run in this key; None: it cannot be read."""

@@ -12,13 +12,16 @@ import pytest
 from msgspec import structs
 
 from cli.__main__ import main
+from common.access.rights import Role
 from common.clock import SystemClock
 from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
+from common.protocol.run import RunEntry
 from common.protocol.saved_job import SavedJob
 from common.protocol.signatures import SigningMode
 from common.protocol.txn import Put, Txn
 from manager.use_cases.run_now import granted
+from tests.support.access import Accessing
 from tests.support.managing import Managed
 from tests.support.signing import Signing, asked_for, put_job, put_request
 from tests.support.waiting import wait_until
@@ -381,6 +384,36 @@ async def test_attack_a_forged_kill_ends_nothing(manager: Managed, worker: Worki
     assert run in worker.running()
     await manager.call("POST", f"/api/v1/runs/{str(run).replace('#', '%23')}/kill", {})
     assert (await world.record(run))["status"] == "killed"
+
+
+async def test_attack_a_manager_signs_no_kill_of_a_run_that_a_worker_has_given_the_labels_of_others(
+    signing: Signing, worker: Working, world: World
+) -> None:
+    """An operator of one team, who has a worker's account too, writes their own labels into another team's run."""
+    async with signing.managing(auth="required") as manager:
+        access = Accessing(manager)
+        owner = await access.user("owner", Role.EDITOR, labels={"team": ["theirs"]})
+        mallory = await access.user("mallory", Role.OPERATOR, labels={"team": ["ours"]})
+        body = {"command": "sleep 300", "cronExpr": NEVER, "labels": {"team": "theirs"}}
+        await manager.call("PUT", "/api/v1/jobs/job", body, **owner)
+        run = RunId.parse((await manager.call("POST", "/api/v1/jobs/job/run", {}, **owner))["runId"])
+        await wait_until(lambda: run in worker.running(), description="it runs")
+        key = world.keys.run(run)
+        there = await world.etcd.get(key)
+        assert there is not None
+        claimed = RunEntry.from_json(there.value)
+        for revision in (claimed.revision, 1):
+            forged = structs.replace(claimed, labels={"team": "ours"}, revision=revision)
+            await world.etcd.put(key, forged.to_json())
+            response = await manager.http.post(
+                f"/api/v1/runs/{str(run).replace('#', '%23')}/kill", json={}, headers=mallory
+            )
+            assert response.status == 404
+            assert (await manager.call("POST", "/api/v1/jobs/job/kill", {}, **mallory))["killed"] == []
+        assert await world.etcd.count(world.keys.kills) == 0
+        await world.etcd.put(key, there.value)
+        await manager.call("POST", "/api/v1/jobs/job/kill", {}, **owner)
+        assert (await world.record(run))["status"] == "killed"
 
 
 async def test_attack_a_version_that_is_forged_in_the_log_store_is_not_restored(
