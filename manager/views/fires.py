@@ -187,6 +187,8 @@ class Fires:
         elif not past.is_away:
             warnings += _unplanned(saved, plan, fires.values())
         items, next_cursor = _page([fires[key] for key in sorted(fires, reverse=True)], plan, limit, past.goes_on_ms)
+        if job is None and not items:
+            next_cursor = None  # as of one that there is not: of hidden records there may be any number
         if saved is not None and not items and next_cursor is None:
             warnings += _none_planned(saved.spec, span)
         return {"items": items, "nextCursor": next_cursor, "warnings": warnings}

@@ -81,7 +81,10 @@ class RunLists:
         records = [shown(view, ending.get(view["id"])) for view in views]
         recorded = {record["id"] for record in records}
         items = [item for item in items if item["id"] not in recorded]
-        return RunList(items=items + records, next_cursor=page.next_cursor, warnings=warnings)
+        items, next_cursor = items + records, page.next_cursor
+        if not (items or rights.sees_all or wanted.job is None or self._watching.catalog.seen(wanted.job, rights)):
+            next_cursor = None  # as of a job that there is not: of hidden records there may be any number
+        return RunList(items=items, next_cursor=next_cursor, warnings=warnings)
 
 
 def _cursor(place: Place) -> str:

@@ -441,6 +441,18 @@ async def test_pages_go_on_behind_many_hidden_records(world: World) -> None:
     assert pages > 1
 
 
+async def test_attack_name_of_a_job_is_found_out_by_the_pages_of_its_many_hidden_records(world: World) -> None:
+    start = now_ms() - 30 * MINUTE_MS
+    for part in range(3):
+        await world.manager.write([
+            record(RunId.planned("hidden-job", start + part * 500 + number), THEIRS, "hidden")
+            for number in range(500)
+        ])  # fmt: skip
+    for query in ("job={}", "job={}&status=success", "job={}&worker=w1", "job={}&limit=1"):
+        answers = [await world.get("ours", f"{RUNS}?{query.format(name)}") for name in ("hidden-job", "absent-job")]
+        assert answers[0] == answers[1]
+
+
 async def told(stream: EventStream, name: str) -> str:
     """Everything that the stream tells until it names the job."""
     heard = ""
