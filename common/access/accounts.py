@@ -7,6 +7,7 @@ either may do stands in bindings. Reading is strict: a record that is not one of
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, Self, TypeVar
@@ -21,8 +22,12 @@ MAX_DESCRIPTION: Final = 500
 _LAST_MS: Final = 253_402_300_799_999  # of the year 9999
 _LONGEST_HASH: Final = 500
 _LONGEST_BY: Final = 400
-# What turns the direction of text, and what ends a line: a name with it looks like another one.
-_MISLEADING: Final = re.compile(r"[\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
+_NOT_SEEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+"""Categories of characters that are not seen, or turn the direction of text."""
+_BLANK: Final = re.compile(
+    r"[^\S ]|[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Others that are not seen: blanks that are no space, and what Unicode has no glyph for."""
 
 _T = TypeVar("_T")
 _Ms = Annotated[int, msgspec.Meta(ge=0, le=_LAST_MS)]
@@ -134,7 +139,11 @@ class Service:
 
 def misleading(names: Iterable[str]) -> list[str]:
     """Those that would look like another one where they are shown; who makes a name refuses them."""
-    return [name for name in names if name != name.strip() or not name or _MISLEADING.search(name)]
+    return [name for name in names if name != name.strip() or not name or any(map(_misleads, name))]
+
+
+def _misleads(char: str) -> bool:
+    return unicodedata.category(char) in _NOT_SEEN or _BLANK.fullmatch(char) is not None
 
 
 def _decoded(value: bytes, of: type[_T]) -> _T:

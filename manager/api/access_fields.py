@@ -18,6 +18,9 @@ NAME: Final = Pattern(
     longest=MAX_NAME,
 )
 _GROUP_FORM: Final = f"a text of 1 to {MAX_NAME} characters, without control characters or spaces around it"
+_PLAINLY: Final = (
+    "leave out spaces around the group's name, and characters that are not seen or turn the direction of the text"
+)
 _RUN_AS: Final = Pattern(
     pattern=r"[A-Za-z0-9_@][A-Za-z0-9._\-]{0,31}", form=f"the name of a system user, or {WORKER}", longest=32
 )
@@ -43,8 +46,7 @@ class GroupName(Kind):
         except ValueError:
             raise wrong(f"is {shown(value)}", f"needed: {_GROUP_FORM}") from None
         if misleading([value]):
-            remedy = "leave out spaces around it, and characters that turn the direction of the text"
-            raise wrong(f"is {shown(value)}, which looks like another name", remedy)
+            raise wrong(f"is {shown(value)}, which looks like another name", _PLAINLY)
         return value
 
 
@@ -90,7 +92,7 @@ class SubjectField(Kind):
         except ValueError:
             raise wrong(f"is {shown(value)}", needed) from None
         if subject.kind is SubjectKind.GROUP and misleading([subject.name]):
-            raise wrong(f"is {shown(value)}, which looks like another name", "leave out spaces around the group's name")
+            raise wrong(f"is {shown(value)}, which looks like another name", _PLAINLY)
         return subject
 
 

@@ -72,7 +72,13 @@ def test_name_that_no_user_can_have_is_refused(name: str) -> None:
         User.from_json(USER.to_json(), name=name)
 
 
-@pytest.mark.parametrize("name", [" dba", "dba ", "", "\u202eabd", "a\u2028b", "\ufeffdba"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        " dba", "dba ", "", "\u202eabd", "a\u2028b", "\ufeffdba", "dba\u200b", "d\u00adba", "dba\u2060", "dba\u3164",
+        "dba\ufe0f", "dba\U000e0041", "db\u00a0a", "dba\ue000",
+    ],
+)  # fmt: skip
 def test_name_that_looks_like_another_is_misleading(name: str) -> None:
     assert misleading(["dba", "Büro 3", "データ", name]) == [name]
 
