@@ -166,8 +166,10 @@ class Notices:
         return counts
 
     async def forget(self, now_ms: int) -> int:
-        """Some of those that are too old, or too many, are gone; how many."""
+        """Some of those that are too old, or too many, are gone; how many. And channels that were long not used."""
+        unused = {"owner": {"$eq": ""}, "messages": {"$eq": []}, "lastSentMs": {"$lt": now_ms - KEPT_MS}}
         async with asking(self._client, _SECONDS):
+            await self._states.delete_many(unused)
             beyond = self._notices.find({}, {"pageKey": 1}, sort=_NEWEST_FIRST, skip=KEPT, limit=1)
             first = [document["pageKey"] for document in await beyond.to_list()]
             newest = max([f"{now_ms - KEPT_MS:016d}", *first])

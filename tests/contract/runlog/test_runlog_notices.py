@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -133,3 +134,19 @@ async def test_old_notices_are_forgotten(runlog: RunLog) -> None:
     assert await numbers(runlog) == [5]
     counts = await runlog.notices.counts()
     assert (counts.by_state[NoticeState.WAITING], counts.oldest_ms) == (1, NOW + 5)
+
+
+async def test_the_state_of_a_channel_that_is_long_not_used_is_forgotten(runlog: RunLog) -> None:
+    await runlog.notices.prepare()
+    message = Message(id="m", notices=("n",), content=SAYS)
+    kept: dict[str, Any] = {
+        "taken": {"owner": "mine"},
+        "busy": {"messages": (message,)},
+        "used": {"last_sent_ms": NOW + 1},
+    }
+    for channel, changes in {**kept, "old": {}}.items():
+        claimed = await runlog.notices.claim(channel, "mine")
+        state = replace(claimed, **{"owner": "", "last_sent_ms": NOW, **changes})
+        assert await runlog.notices.write(state, owner="mine")
+    await runlog.notices.forget(NOW + KEPT_MS + 1)
+    assert [one for one in (*kept, "old") if await runlog.notices.state(one) is None] == ["old"]
