@@ -108,7 +108,7 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
         "audit delivery": parts.audit.deliver,
         "audit head": parts.audit.tell_head,
         "presence": parts.presence.run,
-        "messages": parts.sender.run,
+        **({"notifier": parts.notifier.run, "messages": parts.sender.run} if parts.config.notifier else {}),
         "health": parts.health.run,
         "clock": parts.clock_guard.watch.run,
         "clock check": parts.clock_guard.check.run,

@@ -33,6 +33,7 @@ from manager.background.versions import Versions
 from manager.cluster.clocks import ClockGuard
 from manager.cluster.health import Health
 from manager.http.idempotency import IdempotentCalls
+from manager.notices.notifier import Notifier
 from manager.notices.sender import Sender
 from manager.use_cases.access_records import AccessRecords
 from manager.use_cases.accounts import AccountService
@@ -110,6 +111,7 @@ class Parts:
     versions: Versions
     presence: Presence
     sender: Sender
+    notifier: Notifier
     templates: jinja2.Environment
     static: Path
     clock: Clock

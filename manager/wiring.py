@@ -51,8 +51,10 @@ from manager.http.outgoing import Reach
 from manager.http.peers import peer_uid
 from manager.notices.command import Command
 from manager.notices.email import Email
+from manager.notices.notifier import Notifier
 from manager.notices.rendering import Renderer
 from manager.notices.sender import Sender
+from manager.notices.system_events import SystemEvents
 from manager.notices.ways import ChannelSecrets, Tls
 from manager.notices.ways import Way as NoticeWay
 from manager.notices.webhook import Hooks, Slack, Webhook
@@ -188,6 +190,36 @@ def make_parts(
         ),
         known=directory.has_reached,
     )
+    sender = Sender(
+        etcd,
+        keys,
+        runlog,
+        presence,
+        name=name,
+        renderer=Renderer(templates, etcd, keys, runlog, clock=clock, public_url=config.public_url),
+        ways=_ways_of_notices(config, run_now, clock),
+        clock=clock,
+    )
+    notifier = Notifier(
+        etcd,
+        keys,
+        runlog,
+        watching,
+        presence,
+        sender,
+        SystemEvents(
+            etcd,
+            keys,
+            inventory,
+            fullness=lambda: health.fullness,
+            name=name,
+            max_skew_ms=config.max_clock_skew_ms,
+            clock=clock,
+        ),
+        name=name,
+        heartbeat_url=config.heartbeat_url,
+        clock=clock,
+    )
     return Parts(
         access=Access(config.auth, _ways(config, directory, cookies, idle), directory),
         directory=directory,
@@ -242,16 +274,8 @@ def make_parts(
         housekeeping=housekeeping,
         versions=versions,
         presence=presence,
-        sender=Sender(
-            etcd,
-            keys,
-            runlog,
-            presence,
-            name=name,
-            renderer=Renderer(templates, etcd, keys, runlog, clock=clock, public_url=config.public_url),
-            ways=_ways_of_notices(config, run_now, clock),
-            clock=clock,
-        ),
+        sender=sender,
+        notifier=notifier,
         templates=templates,
         static=(webroot / "static").resolve(),
         clock=clock,

@@ -127,6 +127,25 @@ class Password:
         return self.accept(text)
 
 
+@dataclass(frozen=True, slots=True)
+class SecretUrl:
+    """A URL that is to be called: whoever knows all of it could call it, too."""
+
+    def accept(self, value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(
+            r"https?://[A-Za-z0-9.:\[\]-]{1,255}(/[!-~]{0,1000})?", value
+        ):
+            raise UnfitError("https://HOST[/path]")
+        return value
+
+    def read(self, text: str) -> str:
+        return self.accept(text)
+
+    def shown(self, value: object) -> object:
+        """Its host alone."""
+        return f"{'/'.join(str(value).split('/')[:3])}/***"
+
+
 def password_in(path: Path) -> str:
     """The password that a file holds, without the line end after it. OSError, UnicodeDecodeError: it cannot be read."""
     return path.read_text(encoding="utf-8").rstrip("\r\n")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.access.callers import AuthMode
-from common.configuration.files import File, Files, Password, Tls, UserName
+from common.configuration.files import File, Files, Password, SecretUrl, Tls, UserName
 from common.configuration.keys import (
     Addresses,
     Directory,
@@ -361,6 +361,19 @@ class ManagerConfig(SharedConfig):
                 "https://HOST[/path], as browsers call it", r"https?://[A-Za-z0-9.:\[\]-]{1,255}(/[!-~]{0,200})?"
             ),
             help="where people find the console: what links in messages begin with",
+        )
+    )
+    notifier: bool = setting(
+        Key(name="notifier", kind=Truth(), help="whether this manager makes notices of what happens, and sends them"),
+        True,
+    )
+    heartbeat_url: str | None = setting(
+        Key(
+            name="heartbeatUrl",
+            kind=SecretUrl(),
+            help="called each minute by the notifier: what watches it tells of the end of etcron itself",
+            secret=True,
+            flagless=True,
         )
     )
     secrets_directory: Path | None = setting(

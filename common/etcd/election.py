@@ -76,6 +76,11 @@ class Election:
         return create_revision_is(self.key, self._since)
 
     @property
+    def epoch(self) -> int:
+        """The revision of the leadership that was gained last: later ones have larger ones; -1 before the first."""
+        return self._since
+
+    @property
     def holder(self) -> bytes | None:
         """The value of whoever leads, as last seen; None: nobody does."""
         return self._holder.value if self._holder is not None else None

@@ -132,8 +132,8 @@ class Keys:
     """Spells every key under one prefix, and takes them apart again."""
 
     __slots__ = ("beats", "channels", "clocks", "dedupe", "drains", "give_ups", "jobs", "kills", "locks", "marks",
-                 "prefix", "requests", "roster", "rules", "runs", "seen_prefix", "silences", "steward", "versions",
-                 "workers")  # fmt: skip
+                 "notifier", "prefix", "requests", "roster", "rules", "runs", "seen_prefix", "silences", "steward",
+                 "versions", "workers")  # fmt: skip
 
     def __init__(self, prefix: str = "/etcron") -> None:
         self.prefix = prefix.rstrip("/") + "/"
@@ -155,6 +155,7 @@ class Keys:
         self.silences = self.prefix + "silences/"
         self.clocks = self.prefix + "clocks"
         self.steward = self.prefix + "leader/steward"
+        self.notifier = self.prefix + "leader/notifier"
         self.seen_prefix = self.prefix + "seen/"
 
     def job(self, job: str) -> str:

@@ -79,7 +79,7 @@ class Alerts:
         if not buckets:
             return True
         operations = [
-            ReplaceOne(_ours(number, epoch), _document(bucket, epoch), upsert=True)
+            ReplaceOne(_ours(number, epoch), _document(number, bucket, epoch), upsert=True)
             for number, bucket in buckets.items()
         ]
         async with asking(self._client, _SECONDS):
@@ -99,7 +99,7 @@ class Alerts:
 
     async def put_watch(self, watch: Watch) -> None:
         """The same, for whoever looks next."""
-        document: dict[str, Any] = msgspec.to_builtins(watch)
+        document: dict[str, Any] = {"_id": _WATCH, **msgspec.to_builtins(watch)}  # nx-27017 takes none of the filter
         async with asking(self._client, _SECONDS):
             await self._collection.replace_one({"_id": _WATCH}, document, upsert=True)
 
@@ -125,10 +125,10 @@ def _ours(number: int, epoch: int) -> Document:
     return {"_id": _id(number), "epoch": {"$lte": epoch}}
 
 
-def _document(bucket: Bucket, epoch: int) -> Document:
+def _document(number: int, bucket: Bucket, epoch: int) -> Document:
     """As JSON text: what is in it is of no use to the log store, and may have any keys."""
     return {
-        "epoch": epoch, "standings": msgspec.json.encode(bucket.standings).decode(),
+        "_id": _id(number), "epoch": epoch, "standings": msgspec.json.encode(bucket.standings).decode(),
         "ended": msgspec.json.encode(bucket.ended).decode(),
     }  # fmt: skip
 

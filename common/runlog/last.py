@@ -178,7 +178,7 @@ def _order_in(document: Mapping[str, Any], field: str) -> str:
 
 def _success_in(document: Mapping[str, Any]) -> int:
     success_ms = document.get("successTime")
-    return success_ms if isinstance(success_ms, int) else 0
+    return int(success_ms) if isinstance(success_ms, int) else 0  # bson.Int64 is no plain number
 
 
 def _strip_in(document: Mapping[str, Any]) -> list[str]:

@@ -26,6 +26,7 @@ from common.runlog.documents import storable, to_bson
 _log = logging.getLogger(__name__)
 
 MOST_EVENTS: Final = 500
+_A_BATCH: Final = 20
 _MOST_CHARACTERS: Final = 1_000_000
 """Of the labels of a document's events: they alone have no small limit of their own."""
 _UNAUTHORIZED: Final = 13
@@ -87,10 +88,19 @@ class Outbox:
                 extra = {"action": "outbox.refused", "id": documents[place].id, "why": why}
                 _log.error("the log store does not take what is to be told: %s", why, extra=extra)
 
-    async def read(self, limit: int) -> list[OutboxDocument]:
-        """The oldest ones. What in them is no event, or one of a later version, is left out and logged."""
-        found = self._collection.find({}, sort=[("_id", pymongo.ASCENDING)], limit=limit, batch_size=limit)
-        return [_read(document) for document in await found.to_list()]
+    async def read(self, limit: int, most_events: int) -> list[OutboxDocument]:
+        """The oldest ones, none behind that with which there are so many events.
+
+        What in them is no event, or one of a later version, is left out and logged.
+        """
+        documents: list[OutboxDocument] = []
+        found = self._collection.find({}, sort=[("_id", pymongo.ASCENDING)], limit=limit, batch_size=_A_BATCH)
+        async for document in found:
+            documents.append(_read(document))
+            most_events -= len(documents[-1].events)
+            if most_events <= 0:
+                break
+        return documents
 
     async def delete(self, ids: Sequence[str]) -> None:
         """They are gone; it may be repeated."""

@@ -41,7 +41,7 @@ from common.runlog.client import (
 from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, tidy
 from common.runlog.last import Advance, JobResults, LastResults, advances_of, came_to_in, results_in
 from common.runlog.notices import Notices
-from common.runlog.outbox import Outbox, OutboxDocument
+from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import Counts, DayCounts, Statistics
@@ -245,10 +245,12 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             await self._outbox.put(documents)
 
-    async def read_outbox(self, limit: int, *, deadline_seconds: float = _READ_SECONDS) -> list[OutboxDocument]:
-        """What is to be told, oldest first."""
+    async def read_outbox(
+        self, limit: int, *, most_events: int = MOST_EVENTS, deadline_seconds: float = _READ_SECONDS
+    ) -> list[OutboxDocument]:
+        """What is to be told, oldest first; at most so many documents, or those that have so many events."""
         async with asking(self._client, deadline_seconds):
-            return await self._outbox.read(limit)
+            return await self._outbox.read(limit, most_events)
 
     async def delete_outbox(self, ids: Sequence[str], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
         """Notices have been made of these; may be repeated."""

@@ -31,12 +31,13 @@ class Presence:
         self._watch = watch
         self._clock = clock
         self._ttl_s = ttl_s
-        self._session: Session | None = None
+        self.session: Session | None = None
+        """The newest one; None: there was none yet."""
 
     @property
     def is_shown(self) -> bool:
         """Whether the others can tell that this process lives."""
-        return self._session is not None and self._session.healthy
+        return self.session is not None and self.session.healthy
 
     async def run(self) -> None:
         """Beat for ever; a session that ended, or an etcd that is away, is tried again."""
@@ -45,7 +46,7 @@ class Presence:
                 session = await Session.open(
                     self._etcd, key_of=lambda _: self._key, value=self._beat(), ttl=self._ttl_s, clock=self._clock
                 )
-                self._session = session
+                self.session = session
                 try:
                     async with asyncio.TaskGroup() as tasks:
                         beating = tasks.create_task(self._keep_beating(session), name="beats")

@@ -51,6 +51,7 @@ GATEWAYS_EVERY: Final = 20
 """So many looks are between two questions to a gateway that is open."""
 QUOTA_BYTES: Final = 2 * 1024**3
 """etcd's default (``--quota-backend-bytes``); it does not tell its own."""
+_NEARLY_FULL: Final = 0.8
 ETCD_IS_FULL: Final = (
     "etcd's database is full (alarm NOSPACE): nothing is saved and nothing starts until it is compacted and "
     "defragmented, and the alarm disarmed"
@@ -165,6 +166,7 @@ class Health:
         self._gateways = Gateways(etcd.endpoints)
         self._prepared = False
         self._full_since_ms: int | None = None
+        self._size_bytes = 0
 
     async def run(self) -> None:
         """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.
@@ -197,6 +199,13 @@ class Health:
     def standstill(self) -> str | None:
         """Why nothing starts anywhere, as far as the newest look at etcd shows; its being away is told elsewhere."""
         return None if self._full_since_ms is None else ETCD_IS_FULL
+
+    @property
+    def fullness(self) -> str | None:
+        """How full etcd is, in words, as far as the newest look shows; None: there is room."""
+        if self._full_since_ms is None and self._size_bytes < _NEARLY_FULL * QUOTA_BYTES:
+            return None
+        return self.standstill or f"its database is {self._size_bytes / QUOTA_BYTES:.0%} of 2 GiB, etcd's default"
 
     def glance(self, *, etcd_silent_since_ms: int | None) -> dict[str, Any]:
         """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too."""
@@ -280,6 +289,7 @@ class Health:
             status, problem = await _asked(self._etcd.status(), let_pass=EtcdAccessError)
             if status is None or problem is not None:
                 return
+            self._size_bytes = status.db_size_bytes
             if _NO_SPACE not in status.alarms:
                 self._full_since_ms = None
             elif self._full_since_ms is None:

@@ -1,5 +1,8 @@
-"""What is told to people, on its way out.
+"""What is told to people: notices are made, and sent.
 
+    notifier.py                     elected: makes notices of what is in the outbox, by rules, alerts and silences
+    time_events.py system_events.py what time brings: slow runs, silent jobs; what is wrong with the system
+    lifelines.py                    what is told without the log store
     sender.py                       takes a channel, joins what waits, sends, notes what came of it
     rendering.py plain.py           what a message says; text of jobs without what a terminal or a page would obey
     ways.py                         what the four ways have in common; the secrets of channels

@@ -38,7 +38,7 @@ from common.notices.joining import (
     rest_ms,
     wait_ms,
 )
-from common.notices.notice import NoticeState
+from common.notices.notice import Notice, NoticeState
 from common.process import failpoints
 from common.protocol.keys import Keys
 from common.runlog import RunLog
@@ -94,6 +94,15 @@ class Sender:
         """Something waits: it is looked for at once."""
         self._not_before.clear()
         self._woken.set()
+
+    async def send_unwritten(self, notice: Notice) -> bool:
+        """Sends what cannot be written down, as the log store is away; whether anybody has it."""
+        try:
+            message = Message(id=notice.id, notices=(), content=await self._renderer.content([notice]))
+            _, result, _ = await self._given(notice.channel, message)
+        except (UnavailableError, EtcdError):
+            return False
+        return bool(result.accepted)
 
     async def run(self) -> None:
         """Send for ever."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
@@ -73,6 +73,10 @@ class OpenRuns:
 
     def __len__(self) -> int:
         return self._count
+
+    def __iter__(self) -> Iterator[OpenRun]:
+        """All of them, in no order; not to be kept across an await."""
+        return chain.from_iterable(runs.values() for runs in self._by_job.values())
 
     def oldest_ms(self, now_ms: int) -> int:
         """For how long that run has been going which was to start first; 0 where none goes."""

@@ -1,0 +1,114 @@
+"""What the notifier tells without the log store: that it is away, and, to a URL, that the notifier itself is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import aiohttp
+
+from common.clock import Clock
+from common.errors import EtcronError
+from common.notices.applying import applying_to_system
+from common.notices.events import LONGEST_TEXT, Event, EventKind
+from common.notices.notice import Notice, NoticeKind, Told, notice_id
+from common.runlog import RunLog
+from manager.http.outgoing import Names, ask
+from manager.notices.sender import Sender
+from manager.notices.ways import Tls
+from manager.watch.notices import NoticeRecords
+
+_log = logging.getLogger(__name__)
+
+_AWAY_FOR_S: Final = 15.0
+"""A log store that restarts is back sooner."""
+_AGAIN_S: Final = 60.0
+_BEAT_EVERY_S: Final = 60.0
+_BEAT_WITHIN_S: Final = 10.0
+_MOST_BYTES: Final = 65_536
+
+
+class LogStoreAway:
+    """Sends one message to each channel that asks for it, and one when the log store is back.
+
+    Nothing can be written down meanwhile: a notifier that takes over says it once more.
+    """
+
+    def __init__(self, records: NoticeRecords, runlog: RunLog, sender: Sender, *, clock: Clock) -> None:
+        self._records = records
+        self._runlog = runlog
+        self._sender = sender
+        self._clock = clock
+        self._since: tuple[float, int] | None = None
+        """By the monotonic and the wall clock."""
+        self._told: set[str] = set()
+        self._again_s = 0.0
+
+    async def is_away(self, why: str) -> None:
+        """It has not answered; ``why``: in words."""
+        now_s, now_ms = self._clock.monotonic(), self._clock.wall_ms()
+        if self._since is None:
+            self._since, self._again_s = (now_s, now_ms), now_s + _AWAY_FOR_S
+            _log.warning("what is to be told waits: %s", why, extra={"action": "notifier.waiting", "why": why})
+        if now_s < self._again_s:
+            return
+        self._again_s = now_s + _AGAIN_S
+        event = Event(kind=EventKind.LOG_STORE_AWAY, at_ms=self._since[1], reason=why[:LONGEST_TEXT])
+        for channel in self._channels(EventKind.LOG_STORE_AWAY):
+            if channel not in self._told and await self._sender.send_unwritten(self._notice(channel, event)):
+                self._told.add(channel)
+
+    async def is_there(self) -> None:
+        """It answers. UnavailableError: it does not, after all."""
+        if self._since is None:
+            return
+        _log.info("what was to be told is told now", extra={"action": "notifier.goes_on"})
+        over = Event(kind=EventKind.RECOVERED, at_ms=self._clock.wall_ms(), subject="the log store")
+        told = [name for name in self._channels(EventKind.RECOVERED) if name in self._told]
+        await self._runlog.notices.put([self._notice(channel, over) for channel in told])
+        self._since, self._told = None, set()
+
+    def _channels(self, kind: EventKind) -> list[str]:
+        applying = applying_to_system(self._records.rules)
+        return list(dict.fromkeys(channel for one in applying if kind in one.on for channel in one.to))
+
+    def _notice(self, channel: str, event: Event) -> Notice:
+        since_ms = self._since[1] if self._since is not None else event.at_ms
+        kind = NoticeKind.RECOVERED if event.kind is EventKind.RECOVERED else NoticeKind.SYSTEM
+        return Notice(
+            id=notice_id(f"log-store-away/{event.kind}/{since_ms}", channel), channel=channel, kind=kind,
+            created_ms=self._clock.wall_ms(), told=(Told(event=event, since_ms=since_ms),),
+        )  # fmt: skip
+
+
+class Heartbeat:
+    """Calls the administrator's URL each minute, for as long as notices are made: what watches it tells of the end."""
+
+    def __init__(self, url: str | None, *, is_well: Callable[[], bool]) -> None:
+        self._url = url
+        self._is_well = is_well
+        self._tls, self._names = Tls(), Names()
+        self._failed = False
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            if self._url is not None and self._is_well():
+                await self._beat(self._url)
+            await asyncio.sleep(_BEAT_EVERY_S)
+
+    async def _beat(self, url: str) -> None:
+        """The URL may be a secret: it stands in no log."""
+        why = ""
+        try:
+            async with asyncio.timeout(_BEAT_WITHIN_S):
+                tls = await self._tls.context()
+                status, _ = await ask("GET", url, tls=tls, most_bytes=_MOST_BYTES, names=self._names)
+                why = "" if status < 400 else f"HTTP {status}"
+        except (aiohttp.ClientError, OSError, EtcronError, TimeoutError) as error:
+            why = type(error).__name__
+        if why and not self._failed:
+            _log.warning("heartbeatUrl does not answer as needed: %s", why, extra={"action": "heartbeat.failed"})
+        self._failed = bool(why)

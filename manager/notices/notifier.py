@@ -1,0 +1,348 @@
+"""The notifier: one elected process that makes notices of what is in the outbox, and of what time brings.
+
+    records, and what `look` finds --> outbox --read in order--> alerts --> notices --> senders
+
+Each turn: look at what time has brought (an alert that is over, a run that is slow, a worker that is down, ...) and
+write it into the outbox; read the outbox; decide (`common.notices.alerts`); put the notices; write the alerts; delete
+what was read. A crash behind any of these does the rest again, and makes the same notices, by their ids.
+
+Leadership is a key in etcd under this process's session. Alerts are written with its revision as their epoch: a
+notifier that was frozen and comes back writes none, deletes nothing, and its term is over. What a term knows, it has
+read at its begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from common.clock import Clock
+from common.errors import EtcronError, UnavailableError
+from common.etcd import EtcdClient, Session
+from common.etcd.election import Election
+from common.jobs.notify import Notify
+from common.notices.alerts import (
+    NEVER_HEARD_OF,
+    NOTHING,
+    OPENING,
+    Alert,
+    CameTo,
+    Setting,
+    Standing,
+    Tell,
+    decide,
+    has_recovered,
+    key_of,
+    look,
+    looked_for,
+    notices_of,
+)
+from common.notices.applying import Applying, applying_to_job, applying_to_system
+from common.notices.events import Event
+from common.notices.notice import Notice
+from common.notices.silences import Silence
+from common.process import failpoints
+from common.process.lifecycle import until_first
+from common.protocol.keys import Keys
+from common.runlog import RunLog
+from common.runlog.alerts import Bucket, bucket_of
+from common.runlog.outbox import OutboxDocument, outbox_documents
+from manager.background.presence import Presence
+from manager.notices.lifelines import Heartbeat, LogStoreAway
+from manager.notices.sender import Sender
+from manager.notices.system_events import SystemEvents
+from manager.notices.time_events import SilentJobs, SlowRuns
+from manager.watch.watching import Watching
+
+_log = logging.getLogger(__name__)
+
+_EVERY_S: Final = 1.0
+_BUCKETS_A_SECOND: Final = 8
+"""After a turn that wrote many documents of alerts the next one waits: a storm costs so many, and no more."""
+_DOCUMENTS: Final = 200
+_EVENTS: Final = 5_000
+"""Of a turn; a document more may go beyond it."""
+_LOOKED_AT: Final = 500
+"""Alerts, each second."""
+_STAND_DOWN_S: Final = 60.0
+_WELL_S: Final = 60.0
+"""A notifier whose last turn was longer ago tells nobody that it is there."""
+_AT_ONCE: Final = 100
+"""Events that are decided without a pause: other work waits for so long."""
+
+
+class TermOverError(EtcronError):
+    """Another notifier leads by now."""
+
+
+class Notifier:
+    """Stands for election, and makes the notices while it leads."""
+
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, runlog: RunLog, watching: Watching, presence: Presence, sender: Sender,
+        system: SystemEvents, *, name: str, heartbeat_url: str | None, clock: Clock,
+    ) -> None:  # fmt: skip
+        """``presence``: under whose session it leads; ``sender`` hears of what was put; ``name``: of this process."""
+        self._etcd = etcd
+        self._keys = keys
+        self._runlog = runlog
+        self._watching = watching
+        self._presence = presence
+        self._sender = sender
+        self._system = system
+        self._name = name
+        self._clock = clock
+        self._away = LogStoreAway(watching.notices, runlog, sender, clock=clock)
+        self._heartbeat = Heartbeat(heartbeat_url, is_well=self._is_well)
+        self._term: Term | None = None
+        self._turned_s: float | None = None
+
+    @property
+    def open_alerts(self) -> int | None:
+        """How many are open; None: another one knows."""
+        return None if self._term is None else self._term.open_alerts
+
+    async def run(self) -> None:
+        """Stands for election for ever."""
+        while True:
+            session = self._presence.session
+            if session is None or session.ended.is_set():
+                await asyncio.sleep(_EVERY_S)
+                continue
+            await self._stand(session)
+
+    async def _stand(self, session: Session) -> None:
+        """One candidacy; ends with its session."""
+        election = Election(self._etcd, session, self._keys.notifier, self._name.encode(), clock=self._clock)
+        await until_first(election.run(), self._lead_again_and_again(election))
+
+    async def _lead_again_and_again(self, election: Election) -> None:
+        while True:
+            await election.gained.wait()
+            if election.leading:
+                _log.info("is the notifier now", extra={"action": "notifier.begins"})
+                await until_first(_lost(election), self._lead(election), self._heartbeat.run())
+                self._term, self._turned_s = None, None
+            else:  # the session is not healthy, and the election has not said so yet
+                await asyncio.sleep(_EVERY_S)
+
+    async def _lead(self, election: Election) -> None:
+        """Turn after turn, until another leads; what the log store interrupts begins anew with a reading of it."""
+        await self._watching.notices.read()
+        await self._watching.jobs_read.wait()
+        await self._watching.runs_read.wait()
+        while election.leading:
+            try:
+                self._term = await self._begun(election)
+                while election.leading:
+                    wait_s = await self._term.turn()
+                    self._turned_s = self._clock.monotonic()
+                    await self._away.is_there()
+                    await asyncio.sleep(wait_s)
+            except TermOverError:
+                _log.warning("another notifier leads by now", extra={"action": "notifier.replaced"})
+            except UnavailableError as error:
+                await self._away.is_away(str(error))
+            except Exception:  # a notifier that fails must not take the manager down, and all others in turn
+                _log.exception("a turn of the notifier failed", extra={"action": "notifier.failed"})
+                await election.stand_down(_STAND_DOWN_S)
+            await asyncio.sleep(_EVERY_S)
+
+    def _is_well(self) -> bool:
+        return self._turned_s is not None and self._clock.monotonic() - self._turned_s < _WELL_S
+
+    async def _begun(self, election: Election) -> Term:
+        if not await self._runlog.alerts.take(election.epoch):
+            raise TermOverError
+        return Term(
+            election, await self._runlog.alerts.read(), self._runlog, self._watching, self._sender, self._system,
+            slow=SlowRuns(self._watching),
+            silent=await SilentJobs.begun(self._watching, self._runlog, self._system.now_ms, self._clock),
+        )  # fmt: skip
+
+
+async def _lost(election: Election) -> None:
+    await election.lost.wait()
+
+
+class Term:
+    """What one notifier knows for as long as it leads, and the log store answers."""
+
+    def __init__(
+        self, election: Election, buckets: Sequence[Bucket], runlog: RunLog, watching: Watching, sender: Sender,
+        system: SystemEvents, *, slow: SlowRuns, silent: SilentJobs,
+    ) -> None:  # fmt: skip
+        """``buckets``: as the log store has them under this leadership."""
+        self._election = election
+        self._epoch = election.epoch
+        self._standings: list[dict[str, Standing]] = [dict(bucket.standings) for bucket in buckets]
+        self._ended = [bucket.ended for bucket in buckets]
+        self._runlog = runlog
+        self._watching = watching
+        self._sender = sender
+        self._system = system
+        self._slow = slow
+        self._silent = silent
+        self._open: dict[str, None] = {
+            key: None for some in self._standings for key, one in some.items() if one.alert is not None
+        }
+        self._to_look_at: list[str] = []
+        self._has_backlog = False
+
+    @property
+    def open_alerts(self) -> int:
+        return len(self._open)
+
+    async def turn(self) -> float:
+        """Do what there is to be done; how many seconds the next turn may wait. UnavailableError, TermOverError."""
+        if not self._has_backlog and (found := await self._look()):
+            await self._runlog.put_outbox(outbox_documents(found, self._system.now_ms()))
+        documents = await self._runlog.read_outbox(_DOCUMENTS, most_events=_EVENTS)
+        self._has_backlog = len(documents) == _DOCUMENTS or sum(len(one.events) for one in documents) >= _EVENTS
+        changed = await self._take(documents) if documents else 0
+        return 0.0 if self._has_backlog else max(_EVERY_S, changed / _BUCKETS_A_SECOND)
+
+    # What time brings
+
+    async def _look(self) -> list[Event]:
+        """Events of what nobody writes a record of."""
+        events = self._slow.look(self._system.now_ms())
+        events += await self._silent.look()
+        events += await self._system.look(self._open_of_the_system())
+        events += await self._look_at_alerts()
+        return events
+
+    def _open_of_the_system(self) -> dict[str, Alert]:
+        alerts = ((key, self._standing(key).alert) for key in self._open)
+        return {key: alert for key, alert in alerts if alert is not None and not alert.event.job}
+
+    async def _look_at_alerts(self) -> list[Event]:
+        """Which of some open alerts are over, or have something due; all of them have their turn."""
+        if not self._to_look_at:
+            self._to_look_at = list(self._open)
+        keys = [self._to_look_at.pop() for _ in range(min(_LOOKED_AT, len(self._to_look_at)))]
+        alerts = [(key, alert) for key in keys if (alert := self._standing(key).alert) is not None]
+        came_to = await self._came_to({alert.event.job for _, alert in alerts if alert.event.job})
+        now_ms, settings, found = self._system.now_ms(), self._settings(), list[Event]()
+        for key, alert in alerts:
+            standing = self._standing(key)
+            if (event := has_recovered(alert, came_to.get(alert.event.job, NOTHING))) is not None:
+                found.append(event)
+            elif look(standing, settings.of(alert.event)).standing != standing:
+                found.append(looked_for(alert, now_ms))
+        return found
+
+    # What is in the outbox
+
+    async def _take(self, documents: Sequence[OutboxDocument]) -> int:
+        """Notices are made of these, and they are gone; how many documents of alerts were written."""
+        events = [event for document in documents for event in document.events]
+        came_to = await self._came_to({one.job for one in events if one.job and one.kind in OPENING})
+        settings, notices, changed = self._settings(), list[Notice](), dict[int, list[Alert]]()
+        decided = 0
+        for document in documents:
+            tells: list[Tell] = []
+            for event in document.events:
+                key, came = key_of(event), came_to.get(event.job, NOTHING)
+                decided += 1
+                try:
+                    result = decide(self._standing(key), event, came, settings.of(event))
+                except Exception:  # one event that nobody foresaw must not hold up all others for ever
+                    extra = {"action": "notifier.event_failed", "id": document.id}
+                    _log.exception("an event in %s is told to nobody", document.id, extra=extra)
+                    continue
+                tells += result.tells
+                changed.setdefault(self._note(key, result.standing), []).extend(result.ended)
+                if decided % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            notices += notices_of(document.id, tells, settings.now_ms)
+        await self._write(notices, changed)
+        await self._runlog.delete_outbox([document.id for document in documents])
+        return len(changed)
+
+    async def _write(self, notices: Sequence[Notice], changed: Mapping[int, Sequence[Alert]]) -> None:
+        """The notices, then the alerts that have brought them."""
+        if not self._election.leading:
+            raise TermOverError
+        await self._runlog.notices.put(notices)
+        if notices:
+            self._sender.wake()
+        if failpoints.armed:
+            failpoints.hit("after_notices")
+        buckets = {number: self._bucket(number, ended) for number, ended in changed.items()}
+        if not await self._runlog.alerts.write(buckets, self._epoch):
+            raise TermOverError
+
+    def _bucket(self, number: int, ended: Sequence[Alert]) -> Bucket:
+        """As it is to be written, without what need not be remembered any longer."""
+        now_ms = self._system.now_ms()
+        kept = ((key, standing.kept(now_ms)) for key, standing in self._standings[number].items())
+        self._standings[number] = {key: standing for key, standing in kept if standing is not None}
+        bucket = Bucket(standings=self._standings[number], ended=self._ended[number]).with_ended(ended)
+        self._ended[number] = bucket.ended
+        return bucket
+
+    # What is known
+
+    def _standing(self, key: str) -> Standing:
+        return self._standings[bucket_of(key)].get(key, NEVER_HEARD_OF)
+
+    def _note(self, key: str, standing: Standing) -> int:
+        number = bucket_of(key)
+        self._standings[number][key] = standing
+        if standing.alert is None:
+            self._open.pop(key, None)
+        else:
+            self._open[key] = None
+        return number
+
+    async def _came_to(self, jobs: Collection[str]) -> dict[str, CameTo]:
+        found, wanted = dict[str, CameTo](), sorted(jobs)
+        for start in range(0, len(wanted), _LOOKED_AT):
+            found |= await self._runlog.came_to(wanted[start : start + _LOOKED_AT])
+        return found
+
+    def _settings(self) -> Settings:
+        return Settings(self._watching, self._system.now_ms())
+
+
+class Settings:
+    """Rules, silences and jobs as they are at one moment, by what an event asks of them."""
+
+    def __init__(self, watching: Watching, now_ms: int) -> None:
+        self._watching = watching
+        self.now_ms = now_ms
+        self._by_name: dict[str, list[Silence]] = {}
+        self._by_labels: list[Silence] = []
+        for silence in watching.notices.silences.values():
+            names = (silence.alert.job,) if silence.alert is not None else silence.jobs
+            for name in names:
+                self._by_name.setdefault(name, []).append(silence)
+            if silence.labels is not None:
+                self._by_labels.append(silence)
+        self._of_the_system = list(applying_to_system(watching.notices.rules))
+        self._known: dict[object, tuple[list[Applying], list[Silence]]] = {}
+        """By labels and the job's own entries, which many jobs share."""
+
+    def of(self, event: Event) -> Setting:
+        """What there is for its job, or for the system."""
+        if not event.job:
+            return Setting(applying=self._of_the_system, now_ms=self.now_ms)
+        job = self._watching.catalog.get(event.job)
+        notify = job.saved.spec.notify if job is not None and job.saved is not None else ()
+        applying, silences = self._for(event.labels, notify)
+        return Setting(
+            applying=applying, silences=[*self._by_name.get(event.job, ()), *silences], exists=job is not None,
+            now_ms=self.now_ms,
+        )  # fmt: skip
+
+    def _for(self, labels: Mapping[str, str], notify: Sequence[Notify]) -> tuple[list[Applying], list[Silence]]:
+        key = (tuple(sorted(labels.items())), tuple(notify))
+        if (known := self._known.get(key)) is None:
+            notices = self._watching.notices
+            silences = [one for one in self._by_labels if one.labels is not None and one.labels.matches(labels)]
+            known = (applying_to_job(labels, notify, notices.rules, notices.channels), silences)
+            self._known[key] = known
+        return known

@@ -1,0 +1,135 @@
+"""Events of the system: what is wrong with workers, clocks, etcd and the steward, as etcd and our own looks say.
+
+What is wrong is compared with the alerts that are open: what is new is an event, and so is what is over. So whoever is
+the notifier next goes on where the last one left off. What nobody can tell at the moment, as etcd is away, stays.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from common.clock import Clock
+from common.errors import EtcronError
+from common.etcd import EtcdClient
+from common.notices.alerts import Alert, key_of, recovered
+from common.notices.events import LONGEST_TEXT, Event, EventKind
+from common.protocol.clocks import Clocks, off_by
+from common.protocol.keys import Keys
+from common.protocol.roster import Left
+from manager.views.inventory import Inventory, SeenWorker
+
+_EVERY_S: Final = 5.0
+_HOUR_MS: Final = 3_600_000
+_DRAINED_FOR_MS: Final = 24 * _HOUR_MS
+"""A drain that lasts longer may have been forgotten."""
+_MANY_UNSENT: Final = 10_000
+_FEW_UNSENT: Final = 1_000
+"""Records in a spool; with fewer it is no longer filling."""
+_LOOKS: Final[Mapping[EventKind, int]] = {
+    EventKind.WORKER_DOWN: 2, EventKind.WORKER_REFUSING: 6, EventKind.CLOCK_OFF: 2, EventKind.NO_LEADER: 12,
+    EventKind.SPOOL_FILLING: 6, EventKind.ETCD_FULL: 1,
+}  # fmt: skip
+"""In so many looks one after the other a matter has to be seen: what passes by itself wakes nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What etcd and this manager say."""
+
+    workers: Sequence[SeenWorker]
+    has_steward: bool
+    clocks: Clocks | None
+    etcd_full: str | None
+    now_ms: int
+
+
+class SystemEvents:
+    """Looks every 5 s."""
+
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, inventory: Inventory, *, fullness: Callable[[], str | None], name: str,
+        max_skew_ms: int, clock: Clock,
+    ) -> None:  # fmt: skip
+        """``fullness``: how full etcd is, in words, where it is; ``name``: of this process."""
+        self._etcd = etcd
+        self._keys = keys
+        self._inventory = inventory
+        self._fullness = fullness
+        self._name = name
+        self._max_skew_ms = max_skew_ms
+        self._clock = clock
+        self._look_at_s = 0.0
+        self._looks: Counter[str] = Counter()
+        self._ahead_ms = 0
+
+    def now_ms(self) -> int:
+        """The time by the median of all clocks, where ours is certainly off."""
+        return self._clock.wall_ms() - self._ahead_ms
+
+    async def look(self, there: Mapping[str, Alert]) -> list[Event]:
+        """What is new, and what of these alerts is over; nothing where etcd does not answer."""
+        if self._clock.monotonic() < self._look_at_s:
+            return []
+        self._look_at_s = self._clock.monotonic() + _EVERY_S
+        try:
+            seen = Seen(
+                workers=await self._inventory.workers(),
+                has_steward=await self._etcd.get(self._keys.steward) is not None,
+                clocks=await self._inventory.clocks(), etcd_full=self._fullness(), now_ms=self.now_ms(),
+            )  # fmt: skip
+        except EtcronError:
+            return []
+        measured = None if seen.clocks is None else seen.clocks.measured.get(self._name)
+        is_off = measured is not None and measured.is_off(self._max_skew_ms)
+        self._ahead_ms = measured.offset_ms if measured is not None and is_off else 0
+        wrong = {key_of(event): event for event in wrong_in(seen, there, max_skew_ms=self._max_skew_ms)}
+        self._looks = Counter({key: self._looks[key] + 1 for key in wrong})
+        new = [
+            event for key, event in wrong.items()
+            if key not in there and self._looks[key] >= _LOOKS[event.kind]
+        ]  # fmt: skip
+        over = [
+            recovered(alert, at_ms=seen.now_ms) for key, alert in there.items()
+            if alert.event.kind in _LOOKS and key not in wrong
+        ]  # fmt: skip
+        return new + over
+
+
+def wrong_in(seen: Seen, there: Mapping[str, Alert], *, max_skew_ms: int) -> Iterator[Event]:
+    """All that is wrong, new or not. ``there``: what was before, as some of it is over only once it is well over."""
+    for worker in seen.workers:
+        yield from _of_worker(worker, seen.now_ms, there)
+    for name, offset_ms in (seen.clocks.off(max_skew_ms) if seen.clocks is not None else {}).items():
+        yield _event(EventKind.CLOCK_OFF, name, f"it is {off_by(offset_ms)}", seen.now_ms)
+    if seen.etcd_full is not None:
+        yield _event(EventKind.ETCD_FULL, "etcd", seen.etcd_full, seen.now_ms)
+    if not seen.has_steward:
+        reason = "nobody looks after lost runs and waiting fires: no worker is live, or none is elected"
+        yield _event(EventKind.NO_LEADER, "steward", reason, seen.now_ms)
+
+
+def _of_worker(worker: SeenWorker, now_ms: int, there: Mapping[str, Alert]) -> Iterator[Event]:
+    name, member, past, drain = worker.name or worker.key, worker.member, worker.past, worker.drain
+    if member is None:
+        if past is not None and past.left in (None, Left.GONE):
+            down = _event(EventKind.WORKER_DOWN, name, f"its session has ended, on host {past.host}", past.seen_ms)
+            # What has been gone for long is nothing new to whoever updates.
+            if key_of(down) in there or now_ms - past.seen_ms < _HOUR_MS:
+                yield down
+        return
+    if drain is not None:
+        if now_ms - drain.since_ms > _DRAINED_FOR_MS:
+            yield _event(EventKind.WORKER_REFUSING, name, f"{drain}, for more than a day", now_ms)
+    elif not member.accepts:
+        yield _event(EventKind.WORKER_REFUSING, name, member.not_accepting or "it has no slots", now_ms)
+    filling = _event(EventKind.SPOOL_FILLING, name, "", now_ms)
+    unsent = worker.beat.unsent_records if worker.beat is not None else 0
+    if unsent > (_FEW_UNSENT if key_of(filling) in there else _MANY_UNSENT):
+        yield _event(EventKind.SPOOL_FILLING, name, f"{unsent:,} records wait for the log store", now_ms)
+
+
+def _event(kind: EventKind, subject: str, reason: str, at_ms: int) -> Event:
+    return Event(kind=kind, at_ms=at_ms, subject=subject, reason=reason[:LONGEST_TEXT])

@@ -1,0 +1,362 @@
+"""The notifier, from what records tell to the notices that wait: what is told, once, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymongo.monitoring
+import pytest
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+
+from common.clock import SystemClock
+from common.jobs.reader import parse_job
+from common.notices.alerts import Alert
+from common.notices.channels import CHANNEL
+from common.notices.events import EventKind, events_of
+from common.notices.forms import Stored
+from common.notices.notice import Notice
+from common.notices.rules import RULE
+from common.notices.silences import SILENCE
+from common.protocol.keys import RunId
+from common.protocol.roster import Left, RosterEntry
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import GetPrefix, Txn
+from common.runlog.alerts import BUCKETS, Bucket, ended_alerts, open_alerts
+from common.runlog.outbox import OutboxDocument, outbox_documents
+from tests.support.background import running
+from tests.support.clocks import OffClock
+from tests.support.log_store import LogStoreServer
+from tests.support.managing import Managed, Place, managing
+from tests.support.notices import receiving
+from tests.support.records import record
+from tests.support.waiting import wait_until
+
+NOW = SystemClock().wall_ms()
+"""Older notices are forgotten."""
+_SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
+
+
+@dataclass
+class Telling:
+    """A manager whose notifier runs, but for its senders, and its clock."""
+
+    manager: Managed
+    clock: OffClock
+
+    async def rule(self, name: str, **fields: Any) -> None:
+        value = RULE.to_json(Stored(record=RULE.read({"to": ["ops"], **fields})))
+        await self.manager.etcd.put(self.manager.keys.rule(name), value)
+        notices = self.manager.parts.watching.notices
+        await wait_until(lambda: name in notices.rules, description=f"rule {name} is known")
+
+    async def job(self, name: str, **fields: Any) -> None:
+        document = {"name": name, "command": "x", "cronExpr": "@yearly", **fields}
+        saved = SavedJob(spec=parse_job(document), anchor_ms=NOW - _HOUR, saved_ms=NOW - _HOUR)
+        await self.manager.etcd.put(self.manager.keys.job(name), saved.to_json())
+        catalog = self.manager.parts.watching.catalog
+        await wait_until(lambda: name in catalog, description=f"job {name} is known")
+
+    async def happens(self, *records: RunRecord) -> None:
+        """As a worker delivers: the records, then what they tell."""
+        await self.manager.write(records)
+        events = [event for one in records for event in events_of(one, tuple(EventKind))]
+        await self.manager.runlog.put_outbox(outbox_documents(events, NOW))
+
+    async def notices(self) -> list[Notice]:
+        """All of them, oldest first."""
+        page = await self.manager.runlog.notices.page(limit=500)
+        assert page.next_cursor is None
+        return list(reversed(page.items))
+
+    async def said(self) -> list[str]:
+        return [f"{one.channel}: {one.kind} {told.event.kind}" for one in await self.notices() for told in one.told]
+
+    async def says(self, *expected: str) -> None:
+        """All that it has told comes to be this."""
+
+        async def is_said() -> bool:
+            return sorted(await self.said()) == sorted(expected)
+
+        try:
+            await wait_until(is_said, description="", timeout=15)
+        except AssertionError:
+            assert sorted(await self.said()) == sorted(expected)
+
+    async def has_taken_all(self) -> None:
+        """All that is in the outbox is told, and what alerts there are is written down."""
+
+        async def is_empty() -> bool:
+            return not await self.manager.runlog.read_outbox(1)
+
+        await wait_until(is_empty, description="the outbox is empty", timeout=30)
+
+    async def open(self) -> list[Alert]:
+        return open_alerts(await self.manager.runlog.alerts.read())
+
+
+@asynccontextmanager
+async def telling(place: Place, *, clock: OffClock | None = None, **flags: Any) -> AsyncIterator[Telling]:
+    clock = clock or OffClock()
+    async with managing(place, clock=clock, **flags) as manager:
+        await manager.parts.runlog.prepare()
+        await manager.parts.runlog.notices.prepare()
+        async with running(manager.parts.presence.run(), manager.parts.notifier.run()):
+            yield Telling(manager, clock)
+
+
+@pytest.fixture
+async def here(place: Place) -> AsyncIterator[Telling]:
+    async with telling(place) as one:
+        await one.rule("all", labels="all")
+        yield one
+
+
+def _failed(job: str, number: int = 0, **changes: Any) -> RunRecord:
+    return record(
+        job=job, status=Verdict.FAILED, plan_ms=NOW - _HOUR + number * _SECOND, err="exit status 3", **changes
+    )
+
+
+def _succeeded(job: str, number: int) -> RunRecord:
+    return record(job=job, plan_ms=NOW - _HOUR + number * _SECOND)
+
+
+async def test_problem_its_end_and_what_is_listed_of_them(here: Telling) -> None:
+    await here.job("report", notify=[{"to": "owner", "on": ["failed"]}])
+    await here.happens(_failed("report"))
+    await here.says("ops: problem failed", "owner: problem failed")
+    await here.has_taken_all()
+    (alert,) = await here.open()
+    assert (alert.event.job, alert.event.run, alert.count) == ("report", f"report@{NOW - _HOUR}#1", 1)
+    assert set(alert.told) == {"ops", "owner"}
+    await here.happens(_failed("report", 1))
+    await here.manager.write([_succeeded("report", 2)])  # which tells nothing
+    await here.says("ops: problem failed", "owner: problem failed", "ops: recovered recovered")
+    await here.has_taken_all()
+    assert await here.open() == []
+    (ended,) = ended_alerts(await here.manager.runlog.alerts.read())
+    assert (ended.event.job, ended.count, ended.id) == ("report", 2, alert.id)
+
+
+async def test_job_that_is_deleted_while_it_fails_has_no_alert_any_more(here: Telling) -> None:
+    await here.job("report")
+    await here.happens(_failed("report"))
+    await here.says("ops: problem failed")
+    await here.manager.etcd.delete(here.manager.keys.job("report"))
+
+    async def has_none() -> bool:
+        return not await here.open()
+
+    await wait_until(has_none, description="no alert is open")
+    await here.says("ops: problem failed")
+
+
+async def test_silence_holds_back_and_its_end_tells(here: Telling) -> None:
+    await here.job("report")
+    silence = {"labels": "all", "fromMs": NOW - _HOUR, "untilMs": NOW + _HOUR}
+    key = here.manager.keys.silence("0" * 12)
+    await here.manager.etcd.put(key, SILENCE.to_json(Stored(record=SILENCE.read(silence))))
+    known = here.manager.parts.watching.notices.silences
+    await wait_until(lambda: bool(known), description="the silence is known")
+    await here.happens(_failed("report"))
+    await here.has_taken_all()
+    assert await here.said() == []
+    await here.manager.etcd.delete(key)
+    await here.says("ops: problem failed")
+
+
+async def test_run_that_goes_on_for_too_long_is_told_once_whoever_tells_it(place: Place) -> None:
+    async with telling(place) as first:
+        await first.rule("all", labels="all")
+        await first.job("long", warnAfterSeconds=60)
+        run = RunId.planned("long", NOW - _HOUR)
+        entry = RunEntry(
+            state=EntryState.OPEN, worker="w1", session="1", instance="i", plan_ms=NOW - _HOUR, revision=1,
+            dispatch_ms=NOW - _HOUR, claim_ms=NOW - _HOUR, trigger=Trigger.SCHEDULE,
+        )  # fmt: skip
+        await first.manager.etcd.put(first.manager.keys.run(run), entry.to_json())
+        await first.says("ops: problem slow")
+        await first.has_taken_all()
+    async with telling(place) as second:
+        await second.job("other")
+        await second.happens(_failed("other"))
+        await second.says("ops: problem slow", "ops: problem failed")
+        await second.has_taken_all()
+        await second.says("ops: problem slow", "ops: problem failed")
+
+
+async def test_job_without_a_success_is_silent_and_the_time_without_a_notifier_does_not_count(place: Place) -> None:
+    async with telling(place) as first:
+        await first.rule("all", labels="all")
+        await first.job("backup", silentAfterSeconds=2 * 3600)
+        await first.manager.write([record(job="backup", plan_ms=NOW)])
+
+        async def is_written_down() -> bool:
+            return (await first.manager.runlog.alerts.watch()).looked_ms > 0
+
+        await wait_until(is_written_down, description="it is written down that a notifier looks")
+    async with telling(place, clock=OffClock(5 * _HOUR)) as second:
+        await second.job("other")
+        await second.happens(_failed("other"))
+        await second.says("ops: problem failed")
+        second.clock.offset_ms += 3 * _HOUR
+        await second.says("ops: problem failed", "ops: problem silent")
+        await second.manager.write([record(job="backup", plan_ms=second.clock.wall_ms())])
+        await second.says("ops: problem failed", "ops: problem silent", "ops: recovered recovered")
+
+
+async def test_worker_that_is_gone_is_told_to_rules_for_the_system_and_that_it_is_back(here: Telling) -> None:
+    await here.rule("system", system=True, to=["admins"], on=["worker-down", "recovered"])
+    gone = RosterEntry(worker="w3", host="h3", seen_ms=NOW, left=Left.GONE)
+    await here.manager.etcd.put(here.manager.keys.roster_entry("w3"), gone.to_json())
+    await here.says("admins: system worker-down")
+    await here.has_taken_all()
+    await here.manager.etcd.delete(here.manager.keys.roster_entry("w3"))
+    await here.says("admins: system worker-down", "admins: recovered recovered")
+
+
+# Nothing is lost, and nothing is told twice
+
+
+def _jobs_told(notices: Collection[Notice]) -> Counter[str]:
+    return Counter(told.event.job for notice in notices for told in notice.told)
+
+
+def _documents(count: int, *, of: int) -> list[OutboxDocument]:
+    """Failures of so many jobs, so many in a document."""
+    failures = [event for number in range(count) for event in events_of(_failed(f"job-{number}"))]
+    return [one for start in range(0, count, of) for one in outbox_documents(failures[start : start + of], NOW + start)]
+
+
+async def test_thousand_events_over_a_failover_are_each_in_one_notice(place: Place) -> None:
+    documents = _documents(1000, of=5)
+    async with telling(place) as first:
+        await first.rule("all", labels="all")
+        for one in documents[:100]:
+            await first.manager.runlog.put_outbox([one])
+
+        async def has_begun() -> bool:
+            return bool(await first.notices())
+
+        await wait_until(has_begun, description="the first notices are there", at_most_every_s=0.05)
+    async with telling(place) as second:
+        await second.manager.runlog.put_outbox(documents)  # what was told already is delivered again
+        await second.has_taken_all()
+        notices = await second.notices()
+        assert _jobs_told(notices) == Counter({f"job-{number}": 1 for number in range(1000)})
+        assert sum(notice.total for notice in notices) == 1000
+
+
+async def test_crash_between_notices_and_alerts_makes_the_same_notices(place: Place) -> None:
+    documents = _documents(40, of=10)
+    async with telling(place) as first:
+        await first.rule("all", labels="all")
+        await first.manager.runlog.put_outbox(documents)
+        await first.has_taken_all()
+        before = await first.notices()
+    async with managing(place) as between:
+        # As it is after such a crash: notices and outbox are there, and the alerts are those before.
+        key = between.keys.beat("nobody")
+        await between.etcd.put(key, b"")
+        now = await between.etcd.get(key)
+        assert now is not None
+        assert await between.runlog.alerts.take(now.mod_revision)
+        assert await between.runlog.alerts.write(dict.fromkeys(range(BUCKETS), Bucket()), now.mod_revision)
+        await between.runlog.put_outbox(documents)
+    async with telling(place) as second:
+        await second.has_taken_all()
+        assert await second.notices() == before
+        buckets = await second.manager.runlog.alerts.read()
+        assert len(open_alerts(buckets) + ended_alerts(buckets)) == 40
+
+
+async def test_notifier_that_is_replaced_writes_no_alerts_and_leaves_the_outbox_to_its_successor(
+    here: Telling,
+) -> None:
+    await here.job("first")
+    await here.happens(_failed("first"))
+    await here.says("ops: problem failed")
+    await here.has_taken_all()
+    runlog = here.manager.runlog
+    before = await runlog.alerts.read()
+    assert await runlog.alerts.take(1 << 60)  # of another one, which this one has not heard of
+    await here.happens(_failed("second"))
+    await here.says("ops: problem failed", "ops: problem failed")  # the successor makes the same one
+    for _ in range(3):
+        await here.happens(_failed("third"))
+    assert await runlog.alerts.read() == before
+    assert {event.job for one in await runlog.read_outbox(10) for event in one.events} == {"second", "third"}
+
+
+async def test_notices_wait_for_a_log_store_that_is_away_which_is_told_without_it(place: Place, tmp_path: Path) -> None:
+    async with receiving() as receiver, LogStoreServer(tmp_path / "own") as store:
+        own = dataclasses.replace(place, log_store=store.uri)
+        async with telling(own, noticeNetworks=["127.0.0.0/8"]) as here:
+            await here.rule("all", labels="all")
+            await here.rule("system", system=True, to=["admins"])
+            channel = CHANNEL.read({"kind": "webhook", "url": receiver.url})
+            await here.manager.etcd.put(here.manager.keys.channel("admins"), CHANNEL.to_json(Stored(record=channel)))
+            await here.happens(_failed("first"))
+            await here.says("ops: problem failed")
+            await here.has_taken_all()
+            store.pause()
+            await wait_until(lambda: len(receiver.got) == 1, description="its absence is told", timeout=60)
+            assert receiver.got[0].body["data"]["events"][0]["kind"] == "log-store-away"
+            store.resume()
+            await here.happens(_failed("second"))
+            await here.says("ops: problem failed", "ops: problem failed", "admins: recovered recovered")
+
+
+async def test_burst_of_ten_thousand_failures_costs_few_documents_and_no_mutation_of_etcd(place: Place) -> None:
+    writes = _Writes()
+    pymongo.monitoring.register(writes)  # for clients that are made from now on
+    jobs = [f"job-{number}" for number in range(200)]
+    failures = [event for number in range(50) for job in jobs for event in events_of(_failed(job, number))]
+    documents = [one for start in range(0, 10_000, 100) for one in outbox_documents(failures[start : start + 100], NOW)]
+    async with telling(place) as here:
+        await here.rule("all", labels="all")
+        for job in jobs:
+            await here.job(job)
+        await here.happens(_failed(jobs[0], -1))
+        await here.says("ops: problem failed")
+        await here.has_taken_all()
+        writes.documents.clear()
+        mutations = await _mutations(here)
+        await here.manager.runlog.put_outbox(documents)
+        await here.has_taken_all()
+        assert await _mutations(here) - mutations <= 1
+        assert sum(notice.total for notice in await here.notices()) == len(jobs)
+        assert sum(alert.count for alert in await here.open()) == 10_001
+        assert writes.documents["outbox"] == 100
+        assert sum(writes.documents.values()) <= 500, writes.documents
+
+
+async def _mutations(here: Telling) -> int:
+    """How many there were of this etcd, but for beats."""
+    page = await here.manager.etcd.txn(Txn((), [GetPrefix(here.manager.keys.beats)]))
+    return page.revision - sum(kv.version for kv in page.kvs(0))
+
+
+class _Writes(CommandListener):
+    """Counts the documents that are written, by collection."""
+
+    def __init__(self) -> None:
+        self.documents = Counter[str]()
+
+    def started(self, event: CommandStartedEvent) -> None:
+        for what in ("documents", "updates"):
+            if event.command_name in ("insert", "update"):
+                self.documents[event.command[event.command_name]] += len(event.command.get(what, ()))
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        pass
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        pass
