@@ -81,6 +81,8 @@ PAGES: Final = (
     Page(path="/runs", name="runs", scripts="runs", menu="runs"),
     Page(path="/runs/{id}", name="run", scripts="run", menu="jobs"),
     Page(path="/workers", name="workers", scripts="workers", menu="workers"),
+    Page(path="/alerts", name="alerts", scripts="alerts", menu="alerts"),
+    Page(path="/notifications", name="notifications", scripts="notifications", menu="alerts"),
     Page(path="/system", name="system", scripts="system", menu="system"),
     Page(path="/login", name="login", scripts="login"),
     Page(path="/account", name="account", scripts="account"),

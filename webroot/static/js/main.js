@@ -1,5 +1,6 @@
 /** Starts what every page has, then the page's own scripts. */
 import { startBar } from "./bar.js";
+import { startBell } from "./bell.js";
 import { findCaller, mayAnything } from "./caller.js";
 import { startChip } from "./chip.js";
 import { byId } from "./dom.js";
@@ -18,6 +19,9 @@ if (page === "login") {
   showCaller(caller);
   const started = start(target);
   byId("live").hidden = !mayAnything("viewer");
-  if (mayAnything("viewer")) startLive(); // before what it loads is there: a change meanwhile would be missed
+  if (mayAnything("viewer")) {
+    startLive(); // before what it loads is there: a change meanwhile would be missed
+    void startBell();
+  }
   await started;
 }

@@ -7,7 +7,7 @@ import { toast } from "../notices.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { shownOnce } from "../token.js";
-import { removal, table } from "./tables.js";
+import { removal, table } from "../tables.js";
 
 /** @param {any[]} users */
 export function usersTable(users) {

@@ -6,7 +6,7 @@ import { selectorOf, spelled } from "../labels.js";
 import { encoded } from "../links.js";
 import { toast } from "../notices.js";
 import { t, word } from "../text.js";
-import { removal, table } from "./tables.js";
+import { removal, table } from "../tables.js";
 
 const ROLES = ["viewer", "operator", "editor", "admin"];
 

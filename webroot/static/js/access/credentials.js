@@ -5,7 +5,7 @@ import { fill, h } from "../dom.js";
 import { note, toast } from "../notices.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
-import { table } from "./tables.js";
+import { table } from "../tables.js";
 
 /** @param {string} owner `user:alice` or `service:ci` */
 export function showCredentials(owner) {

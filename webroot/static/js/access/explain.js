@@ -5,7 +5,7 @@ import { spelled } from "../labels.js";
 import { announce } from "../notices.js";
 import { listed, t, word } from "../text.js";
 import { COLUMNS } from "./bindings.js";
-import { table } from "./tables.js";
+import { table } from "../tables.js";
 
 export function startExplain() {
   for (const kind of ["subject", "job"]) {

@@ -15,6 +15,7 @@ import { getJob } from "../written.js";
 import { showDefinition } from "./definition.js";
 import { Fires } from "./fires.js";
 import { showHead } from "./head.js";
+import { showNotifications } from "./notifications.js";
 import { showStatisticsWhenOpened } from "./statistics.js";
 import { Versions } from "./versions.js";
 
@@ -40,6 +41,7 @@ export async function start(name) {
     byId("facts").setAttribute("aria-busy", "false");
   });
   showStatisticsWhenOpened(name);
+  void showNotifications(name);
   runs.onStep = () => void page.now();
   delegate(byId("actions"), "click", "[data-action]", async ({ dataset: { action } }) => {
     if (!(await act(action, name))) return;

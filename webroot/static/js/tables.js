@@ -1,7 +1,7 @@
-/** What the tables of this page have in common. */
-import { h, icon } from "../dom.js";
-import { grid } from "../grid.js";
-import { t } from "../text.js";
+/** What the tables of small records have in common. */
+import { h, icon } from "./dom.js";
+import { grid } from "./grid.js";
+import { t } from "./text.js";
 
 /** @param {string} caption @param {any[]} columns @param {any[]} items @param {(one: any) => string} keyOf */
 export function table(caption, columns, items, keyOf) {

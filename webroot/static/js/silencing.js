@@ -1,0 +1,51 @@
+/** Keeping messages back: of a job for a while, or of its open alert until that is over. */
+import { ApiError, send } from "./api.js";
+import { offered } from "./caller.js";
+import { h, icon } from "./dom.js";
+import { toast } from "./notices.js";
+import { stamp } from "./stamp.js";
+import { t } from "./text.js";
+
+const HOUR_MS = 3_600_000;
+/** When a week of work begins, on the clock of who looks. */
+const MORNING_HOUR = 8;
+
+/** @typedef {{id: string, job: string | null, subject: string | null, kind: string, state: string, sinceTime: number, endTime?: number, count: number, lastRun?: string, reason?: string, lastSuccessTime?: number, toldTime?: number, channels: string[], labels: Record<string, string>, flapping: boolean, acknowledged: {by: string, time: number} | null, silencedUntil: number | null}} Alert */
+
+/** The buttons of an open alert of a job. @param {Alert} alert */
+export function silencers({ job, labels, acknowledged, silencedUntil }) {
+  if (!job) return [];
+  const button = (/** @type {string} */ what, /** @type {string} */ glyph) => h("button", {
+    type: "button", class: "btn btn-plain", "data-key": what, "data-silence": what, "data-job": job,
+    "aria-label": `${t(`silence.${what}`)}: ${job}`, ...offered("pause", labels),
+  }, icon(glyph), " ", t(`silence.${what}`));
+  return [!acknowledged && button("ack", "check2"), ...(silencedUntil ? [] : ["1h", "4h", "monday"].map((what) => button(what, "bell-slash")))];
+}
+
+/** @param {Alert} alert */
+export const quiet = ({ acknowledged, silencedUntil }) => [
+  acknowledged && h("div", { class: "sub" }, t("alert.acknowledged", { by: acknowledged.by }), " ", stamp(acknowledged.time)),
+  silencedUntil && h("div", { class: "sub" }, t("alert.silenced"), " ", stamp(silencedUntil)),
+];
+
+/** @param {string} job @param {string} what as the button says @returns {Promise<boolean>} whether it was done */
+export async function silence(job, what) {
+  try {
+    if (what === "ack") await send("POST", "/alerts/ack", { body: { job } });
+    else await send("POST", "/silences", { body: { jobs: [job], untilTime: untilMs(what), reason: t("silence.by.console") } });
+    toast(t(what === "ack" ? "silence.done.ack" : "silence.done", { job }));
+    return true;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    toast(error.message, "bad");
+    return false;
+  }
+}
+
+/** @param {string} what */
+function untilMs(what) {
+  if (what !== "monday") return Date.now() + Number(what.replace("h", "")) * HOUR_MS;
+  const monday = new Date();
+  monday.setDate(monday.getDate() + ((8 - monday.getDay()) % 7 || 7));
+  return monday.setHours(MORNING_HOUR, 0, 0, 0);
+}
