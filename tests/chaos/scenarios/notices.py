@@ -1,9 +1,11 @@
-"""Senders killed while notices come: ``python -m tests.chaos.scenarios.notices --events 1000 --kills 40 --seed 1``.
+"""Senders killed while notices come: ``python -m tests.chaos.scenarios.notices --events 1000 --faults 40 --seed 1``.
 
-    two managers send to webhooks; notices come, and now and then a manager is killed (SIGKILL) and started again
+    two managers send to webhooks and by mail; notices come, and now and then something breaks, as drawn: a manager is
+    killed (SIGKILL), or both; one kills itself between a server's answer and its note; the mail server breaks off in
+    the middle of a mail; the log store is frozen for some seconds
 
-Violations, and exit status 1: an event that was not told; a message that came twice with other content, or of an event
-that another message tells, too; more second ones than there were kills.
+Violations, and exit status 1: an event that was not told, or told by two messages; a message that came twice with
+other content; more second ones than there were kills.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,12 +32,13 @@ from common.protocol.keys import Keys
 from common.runlog import RunLog
 from tests.chaos.history import wall_ms
 from tests.support.cluster import Cluster, Process, running_cluster
-from tests.support.notices import Receiver, receiving
+from tests.support.notices import MailServer, Receiver, receiving
 from tests.support.waiting import wait_until
 
 _KEYS = Keys()
 _TOLD_WITHIN_S = 300.0
 _LEASE_S = 3
+_ADDRESSES = {"to": ["ann@example.org"], "from": "etcron@example.org"}
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +48,7 @@ class Story:
     cluster: Cluster
     runlog: RunLog
     receiver: Receiver
+    mails: MailServer
     channels: int
     notices: list[Notice] = field(default_factory=list)
     kills: int = 0
@@ -72,30 +76,63 @@ class Story:
         manager.environ = {"ETCRON_FAILPOINT": failpoint} if failpoint else {}
         manager.start()
 
-    async def died(self, manager: Process) -> None:
+    async def died(self, manager: Process, *, within_s: float = 60) -> None:
         """At its failpoint."""
         popen = manager.popen
         assert popen is not None
-        await wait_until(lambda: popen.poll() is not None, description=f"{manager.name} is dead", timeout=60)
+        await wait_until(lambda: popen.poll() is not None, description=f"{manager.name} is dead", timeout=within_s)
         manager.popen = None
         self.kills += 1
 
-    async def under_kills(self, *, events: int, kills: int, seed: int) -> None:
-        """Notices come in small lots; between them a manager is killed, wherever it is."""
+    async def under_faults(self, *, events: int, faults: int, seed: int) -> None:
+        """Notices come in small lots; between them something breaks, wherever the senders are."""
         drawn = random.Random(seed)
-        for turn in range(kills):
-            await self.put(events * (turn + 1) // kills - len(self.notices))
-            seen = len(self.receiver.got)
+        for turn in range(faults):
+            await self.put(events * (turn + 1) // faults - len(self.notices))
+            seen = len(self.arrived())
             # Right behind an answer, mostly: there a note is due.
-            await wait_until(partial(self._got_more_than, seen), description="messages arrive", timeout=60)
+            await wait_until(partial(self._got_more_than, seen), description="messages arrive", timeout=90)
             await asyncio.sleep(drawn.random() / 10)
-            victim = drawn.choice(self.cluster.managers)
-            await self.restart(victim)
-            self.kills += 1
+            await drawn.choice(
+                (self._kill, self._kill, self._kill_all, self._kill_itself, self._break_mail, self._freeze)
+            )(drawn.choice(self.cluster.managers))
         await self.all_told()
 
+    async def _kill(self, victim: Process) -> None:
+        await self.restart(victim)
+        self.kills += 1
+
+    async def _kill_all(self, victim: Process) -> None:
+        for manager in self.cluster.managers:
+            await manager.end(signal.SIGKILL)
+            self.kills += 1
+        for manager in self.cluster.managers:
+            await self.restart(manager)
+
+    async def _kill_itself(self, victim: Process) -> None:
+        await self._kill(victim)
+        await self.restart(victim, failpoint="after_notice_sent:kill")
+        await self.put(self.channels)
+        # The other one may be faster each time.
+        with suppress(AssertionError):
+            await self.died(victim, within_s=15)
+        await self.restart(victim)
+
+    async def _break_mail(self, victim: Process) -> None:
+        self.mails.dies_in_data += 1
+
+    async def _freeze(self, victim: Process) -> None:
+        self.cluster.log_store.pause()
+        await asyncio.sleep(8)
+        self.cluster.log_store.resume()
+
+    def arrived(self) -> list[tuple[str, bytes]]:
+        """All messages, with their ids."""
+        posted = [(got.headers["webhook-id"], got.raw) for got in self.receiver.got]
+        return posted + [(mail.id, mail.content) for mail in self.mails.mails]
+
     def _got_more_than(self, number: int) -> bool:
-        return len(self.receiver.got) > number
+        return len(self.arrived()) > number
 
     async def all_told(self) -> None:
         """Every notice says that it was sent."""
@@ -107,18 +144,22 @@ class Story:
 
         await wait_until(is_so, description="all is told", timeout=_TOLD_WITHIN_S, at_most_every_s=0.5)
 
-    def violations(self) -> list[str]:
+    async def violations(self) -> list[str]:
         """What is not as it should be."""
-        found, by_id = list[str](), dict[str, bytes]()
-        for got, message in zip(self.receiver.got, self.receiver.ids, strict=True):
-            if by_id.setdefault(message, got.raw) != got.raw:
+        found, by_id, arrived = list[str](), dict[str, bytes](), self.arrived()
+        for message, content in arrived:
+            if by_id.setdefault(message, content) != content:
                 found.append(f"{message} came with another content")
         told = Counter[str]()
-        for got in {message: got for got, message in zip(self.receiver.got, self.receiver.ids, strict=True)}.values():
-            told[got.body["data"]["channel"]] += got.body["data"]["total"]
-        given = Counter(notice.channel for notice in self.notices)
-        found += [f"{channel}: {told[channel]} of {n} told" for channel, n in given.items() if told[channel] != n]
-        if (twice := len(self.receiver.ids) - len(by_id)) > self.kills:
+        for notice in self.notices:
+            there = await self.runlog.notices.get(notice.id)
+            if there is None or there.message not in by_id:
+                found.append(f"{notice.id} was not told")
+            else:
+                told[there.message] += 1
+        totals = {got.headers["webhook-id"]: got.body["data"]["total"] for got in self.receiver.got}
+        found += [f"{one} tells {n} events, and not {told[one]}" for one, n in totals.items() if told[one] != n]
+        if (twice := len(arrived) - len(by_id)) > self.kills:
             found.append(f"{twice} messages came once more, with {self.kills} kills")
         return found
 
@@ -132,24 +173,28 @@ async def telling(
     flags_of = {f"manager-{number}": flags for number in range(1, managers + 1)}
     async with (
         receiving() as receiver,
+        MailServer() as mails,
         running_cluster(directory, workers=0, managers=managers, flags_of=flags_of) as cluster,
     ):
         for manager in cluster.managers[managers_started or managers :]:
             await manager.end()
         async with EtcdClient([cluster.etcd.endpoint]) as etcd, RunLog(cluster.log_store.uri) as runlog:
             for number in range(channels):
-                record = CHANNEL.read({"kind": "webhook", "url": receiver.url})
+                by_mail = {"kind": "email", "host": "127.0.0.1", "port": mails.port, "tls": "none"} | _ADDRESSES
+                record = CHANNEL.read(by_mail if number % 2 else {"kind": "webhook", "url": receiver.url})
                 await etcd.put(_KEYS.channel(f"c{number}"), CHANNEL.to_json(Stored(record=record)))
-            yield Story(cluster, runlog, receiver, channels)
+            yield Story(cluster, runlog, receiver, mails, channels)
 
 
-async def _run(events: int, kills: int, seed: int) -> int:
+async def _run(events: int, faults: int, seed: int) -> int:
     with tempfile.TemporaryDirectory(prefix="etcron-notices-") as directory:
         async with telling(Path(directory), channels=40, managers=2) as story:
-            await story.under_kills(events=events, kills=kills, seed=seed)
-            twice = len(story.receiver.ids) - len(set(story.receiver.ids))
-            print(f"{events} events, {len(set(story.receiver.ids))} messages, {twice} once more, {story.kills} kills")  # noqa: T201
-            violations = story.violations()
+            await story.under_faults(events=events, faults=faults, seed=seed)
+            ids = [message for message, _ in story.arrived()]
+            twice = len(ids) - len(set(ids))
+            said = f"{len(story.notices)} events, {len(set(ids))} messages, {twice} once more, {story.kills} kills"
+            print(said)  # noqa: T201
+            violations = await story.violations()
             print(*violations, sep="\n")  # noqa: T201
             return bool(violations)
 
@@ -157,10 +202,10 @@ async def _run(events: int, kills: int, seed: int) -> int:
 def main() -> int:
     """Run it, say what was seen; 1 where anything is not as it should be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("events", 1000), ("kills", 40), ("seed", 1)):
+    for name, default in (("events", 1000), ("faults", 40), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
-    return asyncio.run(_run(given.events, given.kills, given.seed))
+    return asyncio.run(_run(given.events, given.faults, given.seed))
 
 
 if __name__ == "__main__":
