@@ -79,9 +79,7 @@ class Housekeeping:
                 if told is None:  # made once: the same ids, however often they are sent
                     told = outbox_documents(await self._events_of(stored), self._clock.wall_ms())
                 await self._tell(told)
-                for delivery in stored:
-                    # If we die here, the steward writes the same record again, and deletes the key.
-                    await self._etcd.txn(delivered(delivery.key, delivery.revision))
+                await self._let_go(stored)
                 return
             except (EtcdError, UnavailableError) as error:
                 why = str(error)
@@ -97,6 +95,11 @@ class Housekeeping:
             if delivery.record.run_id in rejected:
                 _give_up([delivery], rejected[delivery.record.run_id])
         return [delivery for delivery in batch if delivery.record.run_id not in rejected]
+
+    async def _let_go(self, stored: Sequence[Delivery]) -> None:
+        for delivery in stored:
+            # If we die here, the steward writes the same record again, and deletes the key.
+            await self._etcd.txn(delivered(delivery.key, delivery.revision))
 
     async def _events_of(self, stored: Sequence[Delivery]) -> list[Event]:
         before = {one.record.run_id: one.record.run_id.attempt_before for one in stored if never_began(one.record)}
