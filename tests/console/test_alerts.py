@@ -90,7 +90,7 @@ async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(
     await console.shoot_all(page, "job-alert", whole=True)
     await cluster.save(name, "true", "@yearly", labels={"of": name})
     await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
-    await mails.has_come(name, "recovered")
+    await mails.has_come(name, "fine again")
     await expect(page.locator("#open-alert")).to_have_count(0)
     await page.goto("/alerts")
     await expect(page.locator("#ended tr", has_text=name)).to_contain_text("failed")
@@ -101,7 +101,7 @@ async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(
 async def _add_rule(page: Page, name: str) -> None:
     await page.locator("#new-rule").click()
     for label, text in (("Name", name), ("Labels of the jobs", f"of={name}"), ("Channels", "ops")):
-        await page.get_by_label(label, exact=True).fill(text)
+        await page.locator(".modal").get_by_label(label, exact=True).fill(text)
     await page.get_by_role("button", name="Add", exact=True).click()
     await expect(page.locator("#rules")).to_contain_text(name)
 

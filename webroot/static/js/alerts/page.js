@@ -70,7 +70,7 @@ const WHAT = [
 const OPEN = [
   ...WHAT,
   { key: "told", draw: (/** @type {Alert} */ one) => [one.toldTime ? [one.channels.join(", "), h("div", { class: "sub" }, stamp(one.toldTime))] : h("span", { class: "muted" }, t("alert.not.told")), quiet(one)].flat(3), className: "wraps" },
-  { key: "actions", draw: (/** @type {Alert} */ one) => silencers(one) },
+  { key: "actions", draw: (/** @type {Alert} */ one) => one.job && h("div", { class: "buttons-of" }, silencers(one)) },
 ];
 
 const ENDED = [...WHAT, { key: "until", draw: (/** @type {Alert} */ one) => stamp(one.endTime) }];
