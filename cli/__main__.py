@@ -36,10 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _guarded(lambda: _group("cli.login", arguments))
     if verb == "worker" and rest and rest[0] in WORKER_COMMANDS:
         return _guarded(lambda: _group("cli.workers", rest))
-    if verb == "manager":
+    if verb in ("manager", "notifier"):
         from manager.__main__ import main as run_manager
 
-        return run_manager(rest)
+        return run_manager(rest, serves=verb == "manager")
     if verb == "__complete":
         from cli.completion import complete
 

@@ -119,6 +119,8 @@ def candidates(words: Sequence[str]) -> list[tuple[str, str]]:
             lines = [(_group("cli.workers"), words[1:])]
         case ["worker", _]:
             lines = [(_group("cli.workers"), words[1:]), (programs.program_parser("worker"), words[1:])]
+        case ["notifier", _, *_]:
+            lines = [(programs.program_parser("manager"), words[1:])]
         case ["worker" | "manager" as program, _, *_]:
             lines = [(programs.program_parser(program), words[1:])]
         case [command, _, *_] if command in LOGIN_COMMANDS:

@@ -20,6 +20,7 @@ from common.version import VERSION
 _VERSION: Final = f"etcron {VERSION}"
 _ELSEWHERE: Final = (
     ("manager", "start a manager: HTTP API and pages (etcron manager --help)"),
+    ("notifier", "start a process that only tells people: notices are made and sent (etcron notifier --help)"),
     ("worker", "start a worker: runs the commands (etcron worker --help); or: list, drain, undrain, forget"),
     ("job", "save, list, show, run, kill, apply ... jobs (etcron job --help)"),
     ("run", "show, list, kill runs and read their output (etcron run --help)"),

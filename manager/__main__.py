@@ -1,4 +1,4 @@
-"""The manager's process: ``python -m manager --config manager.json``."""
+"""The manager's process: ``python -m manager --config manager.json``; and the notifier's, which serves nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import Final
 
 from aiohttp import web
 
@@ -20,7 +21,7 @@ from common.process import failpoints
 from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
 from common.process.runtime import leave_alone_what_is_read
-from manager.app import create_app, loops_of
+from manager.app import create_app, loops_of, notifier_loops_of
 from manager.http.https import Certificate, certificate_of
 from manager.http.server import Runner
 from manager.http.unix_socket import UnixSocketSite, unix_socket
@@ -28,23 +29,28 @@ from manager.parts import PARTS
 
 _log = logging.getLogger("manager")
 
+_NOTIFIER: Final = "Makes notices of what happens and sends them, with the configuration of a manager; serves nothing."
 _LAST_ANSWERS_S = 5.0
 """How long requests that are going may take when the process is asked to stop."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a manager until it is asked to stop; the exit status: 0, 1 (it failed), 2 (the configuration)."""
-    parser = argparse.ArgumentParser(prog="etcron manager", description="Serves the API and the page of etcron.")
+def main(arguments: Sequence[str] | None = None, *, serves: bool = True) -> int:
+    """Run a manager until it is asked to stop; the exit status: 0, 1 (it failed), 2 (the configuration).
+
+    ``serves`` false: it listens nowhere, and does nothing but make notices and send them.
+    """
+    program, does = ("manager", "Serves the API and the page of etcron.") if serves else ("notifier", _NOTIFIER)
+    parser = argparse.ArgumentParser(prog=f"etcron {program}", description=does)
     add_config_arguments(parser, "manager")
     try:
         config = manager_config_from(parser.parse_args(arguments))
     except ConfigError as error:
         print(explain(error), file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2
-    return run_manager(config)
+    return run_manager(config, serves=serves)
 
 
-def run_manager(config: ManagerConfig) -> int:
+def run_manager(config: ManagerConfig, *, serves: bool = True) -> int:
     """The same with a configuration that is checked already."""
     configure_logging(config.log_level)
     for note in config.notes:
@@ -59,7 +65,7 @@ def run_manager(config: ManagerConfig) -> int:
 
     async def serve_or_say(stop: Stop) -> None:
         try:
-            await serve(config, stop)
+            await (serve if serves else notify)(config, stop)
         except ConfigError as error:
             refused.append(error)
 
@@ -101,6 +107,18 @@ async def serve(config: ManagerConfig, stop: Stop) -> None:
         finally:
             # The last answers, then the connections to the servers.
             await runner.cleanup()
+
+
+async def notify(config: ManagerConfig, stop: Stop) -> None:
+    """Make notices and send them until asked to stop."""
+    app = create_app(config)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        _log.info("makes notices and sends them", extra={"action": "notifier.started"})
+        await run_loops(stop, notifier_loops_of(app))
+    finally:
+        await runner.cleanup()
 
 
 async def _listen(runner: web.AppRunner, config: ManagerConfig, certificate: Certificate | None) -> None:

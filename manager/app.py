@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 
 # A share of apiWriteTimeout: a call to etcd still leaves time to answer what is known.
 _CALL_SHARE = 0.4
+_TELLING = ("notifier", "messages")
+"""The loops of notices."""
 
 
 def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace | None = None) -> web.Application:
@@ -95,7 +97,7 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
 def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]]:
     """What has to run beside the application, once it is set up: by name."""
     parts = app[PARTS]
-    return {
+    loops = {
         "users and rights": parts.directory.run,
         "sessions in use": parts.idle.run,
         "expired tokens": parts.tokens.run,
@@ -108,7 +110,23 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
         "audit delivery": parts.audit.deliver,
         "audit head": parts.audit.tell_head,
         "presence": parts.presence.run,
-        **({"notifier": parts.notifier.run, "messages": parts.sender.run} if parts.config.notifier else {}),
+        "notifier": parts.notifier.run,
+        "messages": parts.sender.run,
+        "health": parts.health.run,
+        "clock": parts.clock_guard.watch.run,
+        "clock check": parts.clock_guard.check.run,
+    }
+    return {name: loop for name, loop in loops.items() if parts.config.notifier or name not in _TELLING}
+
+
+def notifier_loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]]:
+    """What a notifier of its own runs, whatever its configuration says of managers."""
+    parts = app[PARTS]
+    return {
+        "watching": parts.watching.run,
+        "presence": parts.presence.run,
+        "notifier": parts.notifier.run,
+        "messages": parts.sender.run,
         "health": parts.health.run,
         "clock": parts.clock_guard.watch.run,
         "clock check": parts.clock_guard.check.run,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.jobs.notify import EventKind, Notify
-from common.notices.channels import Channel
+from common.notices.channels import Channel, ChannelKind
 from common.notices.rules import Rule
 
 _HOUR_MS: Final = 3_600_000
@@ -30,13 +30,21 @@ class Applying:
     required: bool = False
 
 
+def jobs_of_commands(channels: Mapping[str, Channel]) -> frozenset[str | None]:
+    """The jobs that channels ask for runs of: no message about these may ask for one."""
+    return frozenset(one.job for one in channels.values() if one.kind is ChannelKind.COMMAND)
+
+
 def applying_to_job(
-    labels: Mapping[str, str], notify: Sequence[Notify], rules: Mapping[str, Rule], channels: Mapping[str, Channel]
-) -> list[Applying]:
+    labels: Mapping[str, str], notify: Sequence[Notify], rules: Mapping[str, Rule], channels: Mapping[str, Channel],
+    *, is_of_command: bool = False,
+) -> list[Applying]:  # fmt: skip
     """The job's own first, then rules by name. A channel that is not there is named too: its notices say that."""
 
     def usable(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(one for one in names if one not in channels or channels[one].may_be_used_by(labels))
+        return tuple(one for one in names if one not in channels or (
+            channels[one].may_be_used_by(labels) and not (is_of_command and channels[one].kind is ChannelKind.COMMAND)
+        ))  # fmt: skip
 
     own = [Applying(on=one.kinds, after=one.after, to=usable([one.to])) for one in notify]
     by_rules = (

@@ -17,7 +17,7 @@ from common.errors import ConflictError, InvalidInputError, NotFoundError, Probl
 from common.jobs.kinds import AnyText, says
 from common.jobs.values import JobName
 from common.notices.alerts import Alert
-from common.notices.applying import applying_to_job
+from common.notices.applying import applying_to_job, jobs_of_commands
 from common.notices.silences import MAX_REASON, AlertOf, Silence
 from manager.access.audited import say
 from manager.access.needs import needs
@@ -115,7 +115,10 @@ async def show_notifications(request: web.Request) -> web.Response:
     return answer({
         "items": [
             {"rule": one.rule, "on": [str(kind) for kind in one.on], "after": one.after, "to": list(one.to)}
-            for one in applying_to_job(spec.labels, spec.notify, known.rules, known.channels)
+            for one in applying_to_job(
+                spec.labels, spec.notify, known.rules, known.channels,
+                is_of_command=name in jobs_of_commands(known.channels),
+            )
         ],
         "alert": None if alert is None else (await _views(parts, [alert]))[0],
         "silences": [silence_view(one) for one in covering if sees_silence(request, one)],

@@ -39,7 +39,7 @@ from common.notices.alerts import (
     looked_for,
     notices_of,
 )
-from common.notices.applying import Applying, applying_to_job, applying_to_system
+from common.notices.applying import Applying, applying_to_job, applying_to_system, jobs_of_commands
 from common.notices.events import Event
 from common.notices.notice import Notice
 from common.notices.silences import Silence
@@ -322,6 +322,7 @@ class Settings:
                 self._by_name.setdefault(name, []).append(silence)
             if silence.labels is not None:
                 self._by_labels.append(silence)
+        self._of_commands = jobs_of_commands(watching.notices.channels)
         self._of_the_system = list(applying_to_system(watching.notices.rules))
         self._known: dict[object, tuple[list[Applying], list[Silence]]] = {}
         """By labels and the job's own entries, which many jobs share."""
@@ -332,17 +333,19 @@ class Settings:
             return Setting(applying=self._of_the_system, now_ms=self.now_ms)
         job = self._watching.catalog.get(event.job)
         notify = job.saved.spec.notify if job is not None and job.saved is not None else ()
-        applying, silences = self._for(event.labels, notify)
+        applying, silences = self._for(event.labels, notify, event.job in self._of_commands)
         return Setting(
             applying=applying, silences=[*self._by_name.get(event.job, ()), *silences], exists=job is not None,
             now_ms=self.now_ms,
         )  # fmt: skip
 
-    def _for(self, labels: Mapping[str, str], notify: Sequence[Notify]) -> tuple[list[Applying], list[Silence]]:
-        key = (tuple(sorted(labels.items())), tuple(notify))
+    def _for(
+        self, labels: Mapping[str, str], notify: Sequence[Notify], is_of_command: bool
+    ) -> tuple[list[Applying], list[Silence]]:
+        key = (tuple(sorted(labels.items())), tuple(notify), is_of_command)
         if (known := self._known.get(key)) is None:
             notices = self._watching.notices
             silences = [one for one in self._by_labels if one.labels is not None and one.labels.matches(labels)]
-            known = (applying_to_job(labels, notify, notices.rules, notices.channels), silences)
-            self._known[key] = known
+            applying = applying_to_job(labels, notify, notices.rules, notices.channels, is_of_command=is_of_command)
+            known = self._known[key] = (applying, silences)
         return known

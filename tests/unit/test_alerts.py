@@ -25,7 +25,7 @@ from common.notices.alerts import (
     notices_of,
     recovered,
 )
-from common.notices.applying import Applying, applying_to_job, applying_to_system
+from common.notices.applying import Applying, applying_to_job, applying_to_system, jobs_of_commands
 from common.notices.channels import Channel, ChannelKind
 from common.notices.events import Event, EventKind
 from common.notices.rules import Rule
@@ -440,3 +440,11 @@ def test_rules_apply_by_labels_and_channels_by_whom_they_serve(
     found = applying_to_job(labels, [Notify(to="own")], rules, channels)
     assert [(one.rule, one.to) for one in found] == expected
     assert isinstance(found[0], Applying)
+
+
+def test_job_of_a_command_channel_is_told_to_no_command_channel() -> None:
+    channels = {"pager": Channel(kind=ChannelKind.COMMAND, job="page"), "ops": Channel(kind=ChannelKind.SLACK, url="x")}
+    rules = {"all": replace(_ALL, to=("pager", "ops"))}
+    assert jobs_of_commands(channels) == {"page"}
+    assert [one.to for one in applying_to_job({}, (), rules, channels)] == [("pager", "ops")]
+    assert [one.to for one in applying_to_job({}, (), rules, channels, is_of_command=True)] == [("ops",)]

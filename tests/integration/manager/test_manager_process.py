@@ -13,11 +13,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psutil
 from aiohttp import ClientSession
 from yarl import URL
 
 from common.access.rights import Role
-from common.runlog import AuditFilter
+from common.etcd import EtcdClient
+from common.notices.events import Event, EventKind
+from common.notices.forms import Stored
+from common.notices.rules import RULE
+from common.runlog import AuditFilter, RunLog
+from common.runlog.outbox import outbox_documents
 from tests.support.access import Accessing
 from tests.support.managing import Place, managing
 from tests.support.waiting import wait_until
@@ -154,3 +160,34 @@ async def test_change_that_was_answered_is_in_the_audit_although_the_manager_is_
                 return {entry.note.object for entry, _ in page.items} == {f"job j{number}" for number in range(20)}
 
             await wait_until(all_are_there, description="the audit has each of them", timeout=20)
+
+
+async def test_notifier_of_its_own_tells_and_listens_nowhere(place: Place, tmp_path: Path) -> None:
+    log = tmp_path / "notifier.log"
+    arguments = [
+        "--etcd-endpoints", place.etcd, "--key-prefix", place.prefix,
+        "--mongodb-uri", place.log_store, "--mongodb-database", place.database, "--audit-dir", str(tmp_path / "audit"),
+    ]  # fmt: skip
+    with log.open("wb") as stream:
+        notifier = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "cli", "notifier", *arguments, stdout=stream, stderr=stream, cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
+        )  # fmt: skip
+    try:
+        async with EtcdClient([place.etcd]) as etcd, RunLog(place.log_store, database=place.database) as runlog:
+            rule = RULE.read({"labels": "all", "to": ["ops"]})
+            await etcd.put(place.keys.rule("all"), RULE.to_json(Stored(record=rule)))
+            await runlog.put_outbox(outbox_documents([Event(kind=EventKind.FAILED, at_ms=1, job="report")], 1))
+
+            async def is_told() -> bool:
+                return bool((await runlog.notices.page()).items)
+
+            await wait_until(is_told, description="a notice is made", timeout=30)
+        assert "serving at" not in log.read_text()
+        assert not [one for one in psutil.Process(notifier.pid).net_connections() if one.status == psutil.CONN_LISTEN]
+        notifier.terminate()
+        assert await notifier.wait() == 0, log.read_text()
+    finally:
+        if notifier.returncode is None:
+            notifier.kill()
+            await notifier.wait()
