@@ -22,7 +22,7 @@ from common.jobs.reading import check, shown, text, wrong
 from common.protocol.values import MALFORMED, brief, instant, words
 
 LONGEST_URL: Final = 2_000
-_LABEL: Final = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_LABEL: Final = r"[A-Za-z0-9]+(-+[A-Za-z0-9]+)*"
 _LOCAL: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
 
 ADDRESS: Final = Pattern(
@@ -105,7 +105,7 @@ def is_host(text_: str) -> bool:
     try:
         ip_address(text_)
     except ValueError:
-        return re.fullmatch(rf"{_LABEL}(\.{_LABEL})*\.?", text_) is not None
+        return all(re.fullmatch(_LABEL, label) for label in text_.removesuffix(".").split("."))
     return True
 
 

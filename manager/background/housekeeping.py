@@ -87,6 +87,11 @@ class Housekeeping:
             pause_s *= 2
         _give_up(batch, why)
 
+    async def _let_go(self, stored: Sequence[Delivery]) -> None:
+        """Their run keys go. If we die here, the steward writes the same records again, and deletes the keys."""
+        for delivery in stored:
+            await self._etcd.txn(delivered(delivery.key, delivery.revision))
+
     async def _write(self, batch: Sequence[Delivery]) -> list[Delivery]:
         """Those whose records the store has taken; it may be repeated as a whole."""
         result = await self._runlog.write([delivery.record for delivery in batch])
