@@ -15,6 +15,7 @@ ADMINS = "admin everywhere, guarded"
 EXPECTED = {
     "GET /": NOTHING,
     "GET /new": NOTHING,
+    "GET /notifications": NOTHING,
     "GET /jobs/{name}": NOTHING,
     "GET /jobs/{name}/edit": NOTHING,
     "GET /runs": NOTHING,
@@ -24,6 +25,7 @@ EXPECTED = {
     "GET /login": NOTHING,
     "GET /account": NOTHING,
     "GET /access": NOTHING,
+    "GET /alerts": NOTHING,
     "GET /audit": NOTHING,
     "GET /static/{path}": NOTHING,
     "GET /livez": NOTHING,
