@@ -1,0 +1,106 @@
+"""What is wrong with the system, by what etcd says; and how long a job has been silent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from common.notices.alerts import Alert
+from common.notices.events import Event, EventKind
+from common.protocol.clocks import Clocks, Measured
+from common.protocol.drain import Drain
+from common.protocol.member import Beat, Member
+from common.protocol.roster import Left, RosterEntry
+from common.runlog.alerts import Watch
+from manager.notices.system_events import Seen, wrong_in
+from manager.notices.time_events import silent_for, with_gap
+from manager.views.inventory import SeenWorker
+
+_NOON = 1_790_000_000_000
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+
+
+def _worker(*, beat: Beat | None = None, drain: Drain | None = None, **changes: Any) -> SeenWorker:
+    given = {"worker": "w1", "session": "1", "instance": "i", "host": "h", "address": "a", "slots": 4} | changes
+    return SeenWorker(key="k", name="w1", member=Member(**given), beat=beat, drain=drain)
+
+
+def _gone(left: Left | None, *, ago_ms: int = _MINUTE) -> SeenWorker:
+    past = RosterEntry(worker="w1", host="h", seen_ms=_NOON - ago_ms, left=left)
+    return SeenWorker(key="k", name="w1", member=None, past=past)
+
+
+def _beat(unsent: int) -> Beat:
+    return Beat(kind="worker", wall_ms=_NOON, unsent_records=unsent)
+
+
+_DOWN, _REFUSING, _FILLING = "~worker-down/w1", "~worker-refusing/w1", "~spool-filling/w1"
+
+
+@pytest.mark.parametrize(
+    ("workers", "there", "expected"),
+    [
+        pytest.param([_worker()], (), [], id="all is well"),
+        pytest.param([_gone(Left.GONE)], (), ["worker-down"], id="a worker has died"),
+        pytest.param([_gone(None)], (), ["worker-down"], id="and nobody was left to write that down"),
+        pytest.param([_gone(Left.STOPPED)], (), [], id="a worker was stopped"),
+        pytest.param([_gone(Left.DRAINED)], (), [], id="a drained worker was stopped"),
+        pytest.param([_gone(Left.GONE, ago_ms=_DAY)], (), [], id="long ago, nobody told that"),
+        pytest.param([_gone(Left.GONE, ago_ms=_DAY)], (_DOWN,), ["worker-down"], id="long ago, and still"),
+        pytest.param([_worker(not_accepting="the disk is full")], (), ["worker-refusing"], id="its disk is full"),
+        pytest.param([_worker(slots=0)], (), ["worker-refusing"], id="no slots"),
+        pytest.param(
+            [_worker(not_accepting="drained by ann", drain=Drain(by="ann", since_ms=_NOON - _HOUR))], (), [],
+            id="drained for an hour",
+        ),
+        pytest.param(
+            [_worker(not_accepting="drained by ann", drain=Drain(by="ann", since_ms=_NOON - 2 * _DAY))], (),
+            ["worker-refusing"], id="drained, and forgotten",
+        ),
+        pytest.param([_worker(beat=_beat(5_000))], (), [], id="some records wait"),
+        pytest.param([_worker(beat=_beat(50_000))], (), ["spool-filling"], id="many records wait"),
+        pytest.param([_worker(beat=_beat(5_000))], (_FILLING,), ["spool-filling"], id="fewer, and still too many"),
+        pytest.param([_worker(beat=_beat(10))], (_FILLING,), [], id="the spool is empty again"),
+    ],
+)  # fmt: skip
+def test_worker_is_told_where_somebody_has_to_look(
+    workers: Sequence[SeenWorker], there: Collection[str], expected: list[str]
+) -> None:
+    alert = Alert(event=Event(kind=EventKind.WORKER_DOWN, at_ms=_NOON), since_ms=_NOON)
+    assert _wrong(dict.fromkeys(there, alert), workers=workers) == expected
+
+
+def test_clocks_etcd_and_steward() -> None:
+    clocks = Clocks(
+        count=3, measured={"w1": Measured(offset_ms=90_000, clock="c"), "w2": Measured(offset_ms=2, clock="c")}
+    )
+    assert _wrong({}, clocks=clocks) == ["clock-off"]
+    assert _wrong({}, etcd_full="its database is 90% of 2 GiB") == ["etcd-full"]
+    assert _wrong({}, has_steward=False) == ["no-leader"]
+
+
+def _wrong(there: Mapping[str, Alert], **seen: Any) -> list[str]:
+    given: dict[str, Any] = {"workers": [], "has_steward": True, "clocks": None, "etcd_full": None, "now_ms": _NOON}
+    return [str(event.kind) for event in wrong_in(Seen(**(given | seen)), there, max_skew_ms=1000)]
+
+
+@pytest.mark.parametrize(
+    ("gaps", "silent_ms"),
+    [
+        ([], 10 * _HOUR),
+        ([(_NOON - 20 * _HOUR, _NOON - 15 * _HOUR)], 10 * _HOUR),
+        ([(_NOON - 20 * _HOUR, _NOON - 7 * _HOUR)], 7 * _HOUR),
+        ([(_NOON - 9 * _HOUR, _NOON - 7 * _HOUR), (_NOON - 2 * _HOUR, _NOON - _HOUR)], 7 * _HOUR),
+    ],
+)
+def test_time_in_which_no_notifier_looked_does_not_count(gaps: list[tuple[int, int]], silent_ms: int) -> None:
+    assert silent_for(_NOON - 10 * _HOUR, _NOON, gaps) == silent_ms
+
+
+def test_failover_is_no_gap_and_an_outage_is_one() -> None:
+    watch = Watch(looked_ms=_NOON)
+    assert with_gap(Watch(), _NOON).gaps == ()
+    assert with_gap(watch, _NOON + 2 * _MINUTE).gaps == ()
+    assert with_gap(watch, _NOON + _HOUR).gaps == ((_NOON, _NOON + _HOUR),)
