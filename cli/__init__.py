@@ -7,6 +7,8 @@ admin.py                        the first administrator and the last resort: wri
 login.py profiles.py            `login`, `logout`, `whoami`; what is kept of a login, and which server it is for
 users.py services.py tokens.py sessions.py bindings.py access.py secret_text.py
                                 who may do what: clients of a manager, by noun; secrets that are typed
+channels.py rules.py silences.py alerts.py notices.py
+                                what is told to people, and where: clients of a manager, by noun
 cron.py                         what an expression means, without any server
 signing.py                      on a manager's host: keys, and signatures for jobs that have none
 client.py                       a manager's HTTP API, and what waits for it

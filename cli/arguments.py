@@ -32,6 +32,11 @@ GROUPS: Final = {
     "session": "cli.sessions",
     "binding": "cli.bindings",
     "access": "cli.access",
+    "channel": "cli.channels",
+    "rule": "cli.rules",
+    "silence": "cli.silences",
+    "alert": "cli.alerts",
+    "notice": "cli.notices",
     "signing": "cli.signing",
 }
 """The module of each noun, loaded when it is asked for; `worker` is a program, too, so it is not among them."""

@@ -76,12 +76,12 @@ def _row(binding: Document) -> tuple[str, ...]:
 
 def _add(arguments: argparse.Namespace) -> int:
     body: Document = {
-        "subject": arguments.subject, "role": arguments.role, "labels": _selector("--labels", arguments.labels),
+        "subject": arguments.subject, "role": arguments.role, "labels": selector("--labels", arguments.labels),
     }  # fmt: skip
     if arguments.run_as:
         body["runAs"] = _users(arguments.run_as)
     if arguments.workers:
-        body["workers"] = _selector("--workers", arguments.workers)
+        body["workers"] = selector("--workers", arguments.workers)
     if body["role"] == "admin" and body["labels"] == _ALL:  # nothing is beyond them, so nothing is left to say
         body = {"runAs": _ALL, "workers": _ALL} | body
     with Client.of(arguments) as client:
@@ -91,7 +91,8 @@ def _add(arguments: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _selector(option: str, texts: Sequence[str]) -> Any:
+def selector(option: str, texts: Sequence[str]) -> Any:
+    """Labels with lists of values, or ``all``, as the API takes them."""
     if list(texts) == [_ALL]:
         return _ALL
     labels: dict[str, list[str]] = {}
@@ -102,6 +103,13 @@ def _selector(option: str, texts: Sequence[str]) -> Any:
             raise CommandError(message, ExitStatus.USAGE)
         labels.setdefault(label, []).append(value)
     return labels
+
+
+def selector_words(labels: Any) -> str:
+    """A selector as it is typed."""
+    if not isinstance(labels, dict):
+        return str(labels)
+    return ", ".join(f"{label}={'|'.join(values)}" for label, values in labels.items())
 
 
 def _users(texts: Sequence[str]) -> Any:

@@ -73,6 +73,9 @@ _NAMED: Final = {
     ("worker", "names"): "workers", ("run", "worker"): "workers", ("access", "job"): "jobs",
     ("user", "name"): "users", ("user", "names"): "users", ("service", "name"): "services",
     ("service", "names"): "services",
+    ("channel", "name"): "channels", ("channel", "names"): "channels", ("rule", "names"): "rules",
+    ("rule", "to"): "channels", ("notice", "channel"): "channels", ("silence", "ids"): "silences",
+    ("silence", "job"): "jobs", ("alert", "job"): "jobs", ("alert", "names"): "jobs", ("channel", "job"): "jobs",
     ("token", "ids"): "tokens", ("session", "ids"): "sessions", ("binding", "ids"): "bindings",
 }  # fmt: skip
 """The arguments, by noun, that name what a manager knows: by its name, or else by its id."""
@@ -209,7 +212,7 @@ def _names(kind: str, start: str, given: Mapping[str, str]) -> list[str]:
 
     found: list[str] = []
     query: dict[str, str | int | None] = {"q": start or None, "limit": _AT_MOST} if kind == "jobs" else {}
-    by = "id" if kind in ("tokens", "sessions", "bindings") else "name"
+    by = "id" if kind in ("tokens", "sessions", "bindings", "silences") else "name"
 
     def ask() -> None:
         where = argparse.Namespace(server=given.get("server"), ca=given.get("ca"), profile=given.get("profile"))

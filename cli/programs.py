@@ -38,6 +38,11 @@ _ELSEWHERE: Final = (
     ("session", "list and end sessions (etcron session --help)"),
     ("binding", "who has which role on what: add, list, remove (etcron binding --help)"),
     ("access", "what may a user do, and who may touch a job? (etcron access --help)"),
+    ("channel", "places that messages go to: add, test, list, remove (etcron channel --help)"),
+    ("rule", "which events of which jobs go where: add, list, remove (etcron rule --help)"),
+    ("silence", "keep messages back for a while: add, list, end (etcron silence --help)"),
+    ("alert", "problems that are open: list, acknowledge (etcron alert --help)"),
+    ("notice", "what was told, and what came of it: list, resend (etcron notice --help)"),
     ("signing", "keys that jobs are signed with, on a manager's host (etcron signing --help)"),
 )
 """What is loaded by itself; here it is only listed."""

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from cli.client import Client, told
+from cli.client import Client, ProblemError, told
 from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines
 from cli.manifests.carrying import carry_out, check, make_plan, pruned_fires
 from cli.manifests.files import Manifest, read_manifests
 from cli.manifests.plan import Action, Step, Wanted, with_owner
+from cli.manifests.records import FORMS, RecordStep, plan_records, save, without_those_to_come
 from cli.printing import complain, one_line, print_json, quoted, tell, warn
 from cli.progress import tracked
 
@@ -30,26 +31,35 @@ def apply(arguments: argparse.Namespace) -> int:
         raise CommandError("--prune: needs --owner NAME, which says whose jobs may be deleted", ExitStatus.USAGE)
     manifests = read_manifests([path for paths in arguments.files for path in paths])
     with Client.of(arguments) as client:
-        wanted = _checked(client, manifests, arguments.owner)
+        records, mistakes = plan_records(client, manifests)
+        wanted = _checked(client, manifests, arguments.owner, mistakes)
         steps = make_plan(client, wanted, owner=arguments.owner, prune=arguments.prune)
         if arguments.dry_run:
             for step in (one for one in steps if one.action is Action.PRUNE):
                 warn(f"{step.name}: {skipped}" for skipped in pruned_fires(client, step))
             if arguments.output == "json":
-                print_json({"dryRun": True, "jobs": [step_document(step, result=None) for step in steps]})
+                print_json(_document(steps, records, {}, is_dry=True))
                 return ExitStatus.OK
+            for record in (one for one in records if one.action is not Action.KEEP):
+                tell(f"{_SIGNS[record.action]} {record.title}  ({record.place})")
+                tell(*(one_line(line) for line in change_lines(record.changes, indent="    ")))
             for step in steps:
                 if step.action is not Action.KEEP:
                     tell(*step_lines(step))
-            tell(plan_summary(steps))
+            tell(plan_summary([*records, *steps]))
             return ExitStatus.OK
-        return _carry_out(client, steps, as_json=arguments.output == "json")
+        return _carry_out(client, steps, records, as_json=arguments.output == "json")
 
 
-def _checked(client: Client, manifests: Sequence[Manifest], owner: str | None) -> list[Wanted]:
-    """The jobs, once the manager has found nothing wrong with any of them. CommandError with every mistake."""
-    wanted, mistakes = [], []
-    for manifest in tracked(manifests, "checking"):
+def _checked(
+    client: Client, manifests: Sequence[Manifest], owner: str | None, mistakes: list[str]
+) -> list[Wanted]:  # fmt: skip
+    """The jobs, once the manager has found nothing wrong with any of them. CommandError with every mistake.
+
+    ``mistakes``: those in channels and rules.
+    """
+    wanted = []
+    for manifest in tracked([one for one in manifests if one.kind == "jobs"], "checking"):
         try:
             document = with_owner(manifest.document, owner)
         except ValueError as error:
@@ -57,6 +67,7 @@ def _checked(client: Client, manifests: Sequence[Manifest], owner: str | None) -
             continue
         one = Wanted(name=manifest.name, document=document, place=manifest.place)
         errors, warnings = check(client, one)
+        errors = without_those_to_come(errors, document, manifests)
         mistakes += [
             f"{manifest.place_of(str(one_error.get('field')))}: {manifest.name}: {line}"
             for one_error, line in zip(errors, told(errors), strict=True)
@@ -69,8 +80,19 @@ def _checked(client: Client, manifests: Sequence[Manifest], owner: str | None) -
     return wanted
 
 
-def _carry_out(client: Client, steps: Sequence[Step], *, as_json: bool) -> int:
+def _carry_out(
+    client: Client, steps: Sequence[Step], records: Sequence[RecordStep], *, as_json: bool
+) -> int:  # fmt: skip
     results: dict[str, str] = {}
+    saved: dict[str, str] = {}
+    for record in tracked(records, "saving"):
+        try:
+            saved[record.title], warnings = save(client, record)
+        except ProblemError as error:
+            raise CommandError(f"{record.place}: {record.title}: {error}\nno job was changed", error.status) from error
+        warn(f"{record.place}: {record.title}: {warning}" for warning in warnings)
+        if saved[record.title] != "unchanged" and not as_json:
+            tell(f"{record.title}: {saved[record.title]}")
 
     def done(step: Step, result: str) -> None:
         results[step.name] = result
@@ -91,9 +113,9 @@ def _carry_out(client: Client, steps: Sequence[Step], *, as_json: bool) -> int:
         complain("nothing was pruned, as not all jobs could be saved" if saves else "see above")
     results |= {one.step.name: "failed" for one in failed}
     if as_json:
-        print_json({"dryRun": False, "jobs": [step_document(step, result=results.get(step.name)) for step in steps]})
+        print_json(_document(steps, records, results | saved, is_dry=False))
     else:
-        tell(outcome(results))
+        tell(outcome(results | saved))
     return failed[0].error.status if failed else ExitStatus.OK
 
 
@@ -122,7 +144,22 @@ def step_lines(step: Step) -> list[str]:
     return [one_line(line) for line in lines]
 
 
-def plan_summary(steps: Iterable[Step]) -> str:
+def _document(
+    steps: Iterable[Step], records: Iterable[RecordStep], results: Mapping[str, str], *, is_dry: bool
+) -> Mapping[str, Any]:
+    """The plan, and what became of it. A record's result is by its title, which no job can have for a name."""
+    of_records: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in FORMS}
+    for one in records:
+        of_records[one.kind].append({
+            "name": one.name, "action": str(one.action), "place": one.place, "revision": one.revision or None,
+            "changes": [{"field": field, "before": before, "after": after} for field, before, after in one.changes],
+            "result": results.get(one.title),
+        })  # fmt: skip
+    jobs = [step_document(step, result=results.get(step.name)) for step in steps]
+    return {"dryRun": is_dry, **of_records, "jobs": jobs}
+
+
+def plan_summary(steps: Iterable[Step | RecordStep]) -> str:
     """How many of what a dry run has found."""
     counts = Counter(step.action for step in steps)
     told = ", ".join(f"{counts[action]} {_TO_DO[action]}" for action in Action if counts[action]) or "nothing to do"

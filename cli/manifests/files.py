@@ -1,6 +1,7 @@
-"""Jobs out of files: each with the place where it stands. One mistake anywhere, and none is handed out.
+"""Jobs, channels and rules out of files, each with its place. One mistake anywhere, and none is handed out.
 
-A file holds one job, a list of them, or an object with a list `jobs`; a YAML file may hold several such documents.
+A file holds one job, a list of them, or an object with lists `jobs`, `channels`, `rules`; a YAML file may hold several
+such documents.
 """
 
 from __future__ import annotations
@@ -21,20 +22,25 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 MAX_FILES: Final = 2_000
 MAX_JOBS: Final = 20_000
+KINDS: Final = {
+    "jobs": "name, command, cronExpr", "channels": "name, kind and what its kind needs", "rules": "name, labels, to",
+}  # fmt: skip
+"""The lists that a file may hold, each with what its entries are made of."""
 _SHOWN: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One job in a file."""
+    """One job, channel or rule in a file."""
 
     document: dict[str, Any]
+    kind: str = "jobs"
     file: str
     line: int | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
     """Of its fields, where they are known."""
     ordinal: int = 1
-    """Which of the file's jobs it is."""
+    """Which one of the file it is."""
 
     @property
     def name(self) -> str:
@@ -45,7 +51,7 @@ class Manifest:
     @property
     def place(self) -> str:
         """Where it stands, for people."""
-        return f"{self.file}:{self.line}" if self.line else f"{self.file}, job {self.ordinal}"
+        return f"{self.file}:{self.line}" if self.line else f"{self.file}, {_word(self.kind)} {self.ordinal}"
 
     def place_of(self, field_name: str) -> str:
         """Where a field of it stands, e.g. that of ``misfire.limit``."""
@@ -96,15 +102,15 @@ def _files(paths: Sequence[str], mistakes: list[str]) -> Iterator[str]:
 def _of_file(path: str) -> list[Manifest]:
     text = _text(path)
     shown = "stdin" if path == STDIN else path
-    jobs = [job for document in _documents(path, shown, text) for job in _jobs(shown, document)]
-    if not jobs:
+    found = [one for document in _documents(path, shown, text) for one in _entries(shown, document)]
+    if not found:
         raise _FileError(f"{shown}: holds no job; write one with name, command and cronExpr")
     return [
         Manifest(
-            document=dict(job), file=shown, ordinal=ordinal, line=getattr(job, "line", None),
-            lines=getattr(job, "lines", {}),
+            document=dict(one), kind=kind, file=shown, ordinal=ordinal, line=getattr(one, "line", None),
+            lines=getattr(one, "lines", {}),
         )
-        for ordinal, job in enumerate(jobs, start=1)
+        for ordinal, (kind, one) in enumerate(found, start=1)
     ]  # fmt: skip
 
 
@@ -140,35 +146,41 @@ def _documents(path: str, shown: str, text: str) -> Iterator[Any]:
         raise _FileError(f"{shown}:{error.line}: {error}" if error.line else f"{shown}: {error}") from error
 
 
-def _jobs(shown: str, document: Any) -> Iterable[dict[str, Any]]:
-    """The jobs of one document."""
-    if isinstance(document, dict) and set(document) == {"jobs"}:
-        document = document["jobs"]
-    jobs = document if isinstance(document, list) else [document]
-    for ordinal, job in enumerate(jobs, start=1):
-        if not isinstance(job, dict):
-            kind = type(job).__name__
-            raise _FileError(
-                f"{shown}: entry {ordinal} is no job ({kind}); write an object with name, command, cronExpr"
-            )
-    return jobs
+def _entries(shown: str, document: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is in one document, each with its kind."""
+    by_kind = document if isinstance(document, dict) and document and set(document) <= KINDS.keys() else None
+    for kind, held in {"jobs": document}.items() if by_kind is None else by_kind.items():
+        for ordinal, one in enumerate(held if isinstance(held, list) else [held], start=1):
+            if not isinstance(one, dict):
+                what = type(one).__name__
+                raise _FileError(
+                    f"{shown}: entry {ordinal} is no {_word(kind)} ({what}); write an object with {KINDS[kind]}"
+                )
+            yield kind, one
+
+
+def _word(kind: str) -> str:
+    return kind.removesuffix("s")
 
 
 def _nameless(found: Iterable[Manifest]) -> list[str]:
     return [
-        f"{one.place}: name: is {'missing' if one.document.get('name') is None else 'no text'}; give the job a name"
+        f"{one.place}: name: is {'missing' if one.document.get('name') is None else 'no text'}; give the "
+        f"{_word(one.kind)} a name"
         for one in found
         if not one.name
     ]
 
 
 def _twice(found: Iterable[Manifest]) -> list[str]:
-    first: dict[str, Manifest] = {}
+    first: dict[tuple[str, str], Manifest] = {}
     mistakes = []
     for one in found:
-        before = first.setdefault(one.name, one)
+        before = first.setdefault((one.kind, one.name), one)
         if one.name and before is not one:
-            mistakes.append(f"{one.place}: job {one.name} is defined at {before.place}, too; take one away")
+            mistakes.append(
+                f"{one.place}: {_word(one.kind)} {one.name} is defined at {before.place}, too; take one away"
+            )
     return mistakes
 
 

@@ -87,8 +87,8 @@ def made(stored: StoredRecord[Any]) -> dict[str, Any]:
 def record_view(kept: Kept[Any], form: Form[Any]) -> dict[str, Any]:
     """A record as calls show it; of one that cannot be read its name, and why."""
     if isinstance(kept.found, Damaged):
-        return {"name": kept.name, "problem": kept.found.problem}
-    return {"name": kept.name, **form.write(kept.found.record), **made(kept.found)}
+        return {"name": kept.name, "revision": kept.revision, "problem": kept.found.problem}
+    return {"name": kept.name, "revision": kept.revision, **form.write(kept.found.record), **made(kept.found)}
 
 
 def etag(kept: Kept[Any]) -> Mapping[str, str]:

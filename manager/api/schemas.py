@@ -92,7 +92,7 @@ _TIMES: Final = {
     name: maybe(MS) for name in ("createTime", "planTime", "claimTime", "scheduleTime", "startTime", "endTime")
 }
 _LABELS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
-_MADE: Final = {"createdTime": MS, "createdBy": TEXT, "changedTime": MS, "problem": TEXT}
+_MADE: Final = {"revision": COUNT, "createdTime": MS, "createdBy": TEXT, "changedTime": MS, "problem": TEXT}
 _COUNTS: Final[dict[str, Schema]] = {
     "runs": COUNT, **{str(one): COUNT for one in Verdict}, "timed": COUNT, "totalDurationMs": COUNT,
     "averageDurationMs": maybe(COUNT), "maxDurationMs": maybe(COUNT),

@@ -21,7 +21,8 @@ from cli.completion import SCRIPTS, candidates
 
 _NOUNS = [
     "up", "manager", "notifier", "worker", "job", "run", "stats", "admin", "audit", "cron", "crontab", "login",
-    "logout", "whoami", "user", "service", "token", "session", "binding", "access", "signing",
+    "logout", "whoami", "user", "service", "token", "session", "binding", "access", "channel",
+    "rule", "silence", "alert", "notice", "signing",
     "config", "completion", "version",
 ]  # fmt: skip
 

@@ -14,15 +14,20 @@ import pytest
 
 from cli import (
     access,
+    alerts,
     audit,
     bindings,
+    channels,
     cron,
     jobs,
     login,
+    notices,
     programs,
+    rules,
     runs,
     services,
     sessions,
+    silences,
     tokens,
     users,
     workers,
@@ -35,7 +40,8 @@ _GROUPS = {
     "job": jobs.parser, "run": runs.parser, "worker": workers.parser,
     "cron": cron.parser, "crontab": crontab_commands.parser, "user": users.parser, "service": services.parser,
     "token": tokens.parser, "session": sessions.parser, "binding": bindings.parser, "access": access.parser,
-    "audit": audit.parser,
+    "audit": audit.parser, "channel": channels.parser, "rule": rules.parser, "silence": silences.parser,
+    "alert": alerts.parser, "notice": notices.parser,
 }  # fmt: skip
 _WANTED = {
     "job": "save list show delete pause resume unblock run kill log next fires apply versions restore",
@@ -50,6 +56,11 @@ _WANTED = {
     "session": "list revoke",
     "binding": "list add remove",
     "access": "explain",
+    "channel": "list show add test remove",
+    "rule": "list add remove",
+    "silence": "list add end",
+    "alert": "list ack",
+    "notice": "list resend",
 }
 
 
