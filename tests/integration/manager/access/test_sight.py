@@ -59,6 +59,7 @@ WITHOUT_JOBS: Final = frozenset({
     "GET /", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}", "GET /workers",
     "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
     "GET /login", "GET /users", "GET /tokens", "GET /audit", "GET /access", "GET /account",
+    "GET /alerts", "GET /notifications",
     "GET /api/v1/whoami", "GET /api/v1/login", "GET /api/v1/login/oidc", "GET /api/v1/login/oidc/callback",
     "GET /api/v1/sessions", "GET /api/v1/tokens", "GET /api/v1/users", "GET /api/v1/users/{name}",
     "GET /api/v1/services", "GET /api/v1/bindings", "GET /api/v1/access/explain", "GET /api/v1/audit",
