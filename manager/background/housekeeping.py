@@ -101,11 +101,6 @@ class Housekeeping:
                 _give_up([delivery], rejected[delivery.record.run_id])
         return [delivery for delivery in batch if delivery.record.run_id not in rejected]
 
-    async def _let_go(self, stored: Sequence[Delivery]) -> None:
-        for delivery in stored:
-            # If we die here, the steward writes the same record again, and deletes the key.
-            await self._etcd.txn(delivered(delivery.key, delivery.revision))
-
     async def _events_of(self, stored: Sequence[Delivery]) -> list[Event]:
         before = {one.record.run_id: one.record.run_id.attempt_before for one in stored if never_began(one.record)}
         found = await self._runlog.find(before.values()) if before else {}
