@@ -27,8 +27,6 @@ EXPECTED = {
     "GET /access": NOTHING,
     "GET /alerts": NOTHING,
     "GET /audit": NOTHING,
-    "GET /alerts": NOTHING,
-    "GET /notifications": NOTHING,
     "GET /static/{path}": NOTHING,
     "GET /livez": NOTHING,
     "GET /readyz": NOTHING,
