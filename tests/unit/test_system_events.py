@@ -23,7 +23,14 @@ _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 
 
 def _worker(*, beat: Beat | None = None, drain: Drain | None = None, **changes: Any) -> SeenWorker:
-    given = {"worker": "w1", "session": "1", "instance": "i", "host": "h", "address": "a", "slots": 4} | changes
+    given: dict[str, Any] = {
+        "worker": "w1",
+        "session": "1",
+        "instance": "i",
+        "host": "h",
+        "address": "a",
+        "slots": 4,
+    } | changes
     return SeenWorker(key="k", name="w1", member=Member(**given), beat=beat, drain=drain)
 
 
