@@ -105,9 +105,10 @@ class Said:
     action: str | None = None
     outcome: Outcome | None = None
     details: dict[str, Any] = field(default_factory=dict)
-    parts: list[tuple[str, str, Outcome, Mapping[str, Any]]] = field(default_factory=list)
-    """Action, object, outcome, details of each thing that a call on many has done: an entry each, in place of its own.
+    note_part: Callable[[str, str, Outcome, Mapping[str, Any]], None]
+    """Action, object, outcome, details of one thing that a call on many has done: each has an entry, and the call none.
     """
+    has_parts: bool = False
 
 
 AUDIT: Final = web.RequestKey("audit", Said)
@@ -136,9 +137,10 @@ def say_change(request: web.Request, before: JobSpec | None, after: JobSpec | No
 
 
 def say_part(request: web.Request, action: str, object: str, outcome: Outcome, **details: Any) -> None:  # noqa: A002
-    """One of the things that a call on many has done."""
+    """One of the things that a call on many has done, once it is done: all of them at the end would be a flood."""
     if (said := request.get(AUDIT)) is not None:
-        said.parts.append((action, object, outcome, {name: one for name, one in details.items() if one is not None}))
+        said.has_parts = True
+        said.note_part(action, object, outcome, {name: one for name, one in details.items() if one is not None})
 
 
 def audited(audit_of: Callable[[web.Request], Audit], now_ms: Callable[[web.Request], int]) -> Middleware:
@@ -146,8 +148,12 @@ def audited(audit_of: Callable[[web.Request], Audit], now_ms: Callable[[web.Requ
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        said = request[AUDIT] = Said()
         audit = audit_of(request)
+
+        def note_part(action: str, object_: str, outcome: Outcome, details: Mapping[str, Any]) -> None:
+            _put(audit, _by(request, now_ms(request), action, object_, outcome, details))
+
+        said = request[AUDIT] = Said(note_part=note_part)
         try:
             response = await handler(request)
         except BaseException as error:
@@ -173,31 +179,39 @@ def _note(
     outcome = said.outcome or outcome
     if not action and outcome is not Outcome.REFUSED:
         return
-    caller = request.get(CALLER)
-    address = request.get(ADDRESS, UNKNOWN)
-    via = Via.NOBODY if caller is None or caller.identity is None else caller.identity.via
     asked = request.get(BODY_READ, {}) if kind in _FROM_BODIES else {}
     details |= {name: asked[name] for name in _TOLD if asked.get(name) is not None}
     named = next((request.match_info[name] for name in _NAMES if name in request.match_info), "")
     named = named or str(asked.get("name") or asked.get("subject") or "")
-    note = Note(
-        ms=now_ms, who=said.who or (f"api {address}" if caller is None else caller.name), via=str(via),
-        address=address, action=said.action or action or "read", outcome=outcome, details={**details, **said.details},
-        object=said.object or (f"{kind} {named}" if kind and named else "" if action else _route(request)),
-    )  # fmt: skip
+    of = said.object or (f"{kind} {named}" if kind and named else "" if action else _route(request))
+    note = _by(request, now_ms, said.action or action or "read", of, outcome, {**details, **said.details})
+    if said.who:
+        note = replace(note, who=said.who)
     if action in LOGINS.values():
         audit.logins[action, outcome] += 1
     elif outcome is Outcome.REFUSED:
         audit.refused[note.via] += 1
-    parts = [
-        replace(note, action=action, object=object_, outcome=outcome, details=details)
-        for action, object_, outcome, details in said.parts
-    ]
-    for one in parts or [note]:
-        if one.outcome in (Outcome.DONE, Outcome.IN_DOUBT):
-            audit.note(one)
-        else:
-            audit.undone(one)
+    if not said.has_parts:
+        _put(audit, note)
+
+
+def _by(
+    request: web.Request, ms: int, action: str, of: str, outcome: Outcome, details: Mapping[str, Any]
+) -> Note:  # fmt: skip
+    caller, address = request.get(CALLER), request.get(ADDRESS, UNKNOWN)
+    via = Via.NOBODY if caller is None or caller.identity is None else caller.identity.via
+    who = f"api {address}" if caller is None else caller.name
+    return Note(
+        ms=ms, who=who, via=str(via), address=address, action=action, object=of, outcome=outcome, details=details
+    )
+
+
+def _put(audit: Audit, note: Note) -> None:
+    """An entry; or one more of those that came to nothing, of which only the first is one at once."""
+    if note.outcome in (Outcome.DONE, Outcome.IN_DOUBT) and note.details.get("changed") is not False:
+        audit.note(note)
+    else:
+        audit.undone(note)
 
 
 def _call_of(request: web.Request) -> tuple[str, str]:

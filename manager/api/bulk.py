@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Final
 
 from aiohttp import web
@@ -76,16 +77,19 @@ async def act_on_jobs(request: web.Request) -> web.Response:
 
     async def one(name: str) -> dict[str, Any]:
         nonlocal newest
+        said = partial(say_part, request, f"job.{wish.action}", f"job {name}")
         async with limit:
             try:
-                message, revision = await _act(
+                message, revision, changed = await _act(
                     parts, wish.action, name, by=caller(request), rights=rights(request), reason=wish.reason
                 )
-            except EtcronError as error:
-                say_part(request, f"job.{wish.action}", f"job {name}", outcome_of(error), why=str(error)[:300])
+            except BaseException as error:
+                said(outcome_of(error), why=str(error)[:300] or type(error).__name__)
+                if not isinstance(error, EtcronError):
+                    raise
                 return {"name": name, "ok": False, "message": str(error)}
         newest = max(newest, revision)
-        say_part(request, f"job.{wish.action}", f"job {name}", Outcome.DONE, reason=wish.reason, message=message)
+        said(Outcome.DONE, reason=wish.reason, message=message, changed=None if changed else False)
         return {"name": name, "ok": True, "message": message}
 
     results = await asyncio.gather(*map(one, dict.fromkeys(wish.names)))
@@ -96,20 +100,20 @@ async def act_on_jobs(request: web.Request) -> web.Response:
 
 async def _act(
     parts: Parts, action: Action, name: str, *, by: str, rights: Rights, reason: str | None
-) -> tuple[str, int]:
-    """Do it: what was done in words, and the revision of its write (0: none)."""
+) -> tuple[str, int, bool]:
+    """Do it: what was done in words, the revision of its write (0: none), and whether anything was."""
     match action:
         case Action.PAUSE:
             paused = await parts.service.pause(name, by=by, rights=rights, reason=reason)
             message = "; ".join(("paused", *paused.warnings))
-            return (message if paused.changed else "was paused already"), paused.revision
+            return (message if paused.changed else "was paused already"), paused.revision, paused.changed
         case Action.RESUME:
             resumed = await parts.service.resume(name, by=by, rights=rights)
-            return ("resumed" if resumed.changed else "was not paused"), resumed.revision
+            return ("resumed" if resumed.changed else "was not paused"), resumed.revision, resumed.changed
         case Action.DELETE:
             deleted = await parts.service.delete(name, by=by, rights=rights)
             message = "; ".join(("deleted", *deleted.warnings))
-            return (message if deleted.changed else f"there was no job {name}"), deleted.revision
+            return (message if deleted.changed else f"there was no job {name}"), deleted.revision, deleted.changed
         case Action.KILL:
             killed = await parts.kills.of_job(name, by=by, rights=rights, reason=reason)
-            return kill_message(name, [str(run) for run in killed]), 0
+            return kill_message(name, [str(run) for run in killed]), 0, bool(killed)
