@@ -74,7 +74,7 @@ def main() -> int:
     sys.stdout.write(
         "\nregister and statistics  http://127.0.0.1:8091\njob board                http://127.0.0.1:8090/companies/acme/jobs\n"
         + ("" if given.smtp else "mails                    http://127.0.0.1:8092\n")
-        + f"etcron                   {given.server}/jobs?label=app=job-crawler\n\nCtrl-C ends it.\n"
+        + f"etcron                   {given.server}/?label=app%3Djob-crawler\n\nCtrl-C ends it.\n"
     )
     sys.stdout.flush()
     return _until_one_ends(children)
