@@ -22,6 +22,11 @@ gc.set_threshold(5_000, 20, 20)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# A variable of the user's shell must not decide how a test ends.
+for _name in [name for name in os.environ if name.upper().startswith("ETCRON_CONFIG_")]:
+    del os.environ[_name]
+
+
 def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: from now on no collection of garbage looks at them, which takes 0.1 s."""
     gc.collect()
@@ -40,10 +45,3 @@ class _Files(LoadFileScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Files | None:
     return _Files(config, log) if config.getoption("dist") == "loadfile" else None
-
-
-@pytest.fixture(autouse=True)
-def _no_configuration_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable of the user's shell must not decide how a test ends."""
-    for name in [name for name in os.environ if name.upper().startswith("ETCRON_CONFIG_")]:
-        monkeypatch.delenv(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +19,16 @@ ASK_WHETHER: Final = {
 PASSES: Final = {"EtcdError", "EtcdRefusedError", "EtcdInDoubtError", "UnavailableError"}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
     """Of the product, but for the one place."""
-    for part in ("common", "manager", "worker", "cli"):
-        for file in sorted((ROOT / part).rglob("*.py")):
-            module = str(file.relative_to(ROOT))
-            if not module.startswith("common/etcd/") and module != "common/errors.py":
-                yield module, ast.parse(file.read_text())
+    files = sorted(file for part in ("common", "manager", "worker", "cli") for file in (ROOT / part).rglob("*.py"))
+    texts = {str(file.relative_to(ROOT)): file.read_text() for file in files}
+    return [
+        (module, ast.parse(text))
+        for module, text in texts.items()
+        if not module.startswith("common/etcd/") and module != "common/errors.py"
+    ]
 
 
 def names_in(tree: ast.AST) -> set[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -66,6 +67,15 @@ KNOWN: Final = {
 }  # fmt: skip
 
 
+@cache
+def in_product() -> list[tuple[str, int, str, str]]:
+    """Module, line, function, and what is called."""
+    files = sorted(path for part in ("common", "manager", "worker") for path in (ROOT / part).rglob("*.py"))
+    return [
+        (str(file.relative_to(ROOT)), *call) for file in files for call in blocking_calls(ast.parse(file.read_text()))
+    ]
+
+
 def blocking_calls(tree: ast.AST, function: str = "") -> Iterator[tuple[int, str, str]]:
     """Line, innermost function, and what is called."""
     for node in ast.iter_child_nodes(tree):
@@ -91,20 +101,13 @@ def may_block(called: ast.expr) -> str | None:
 
 def test_every_call_that_may_block_is_off_the_loop() -> None:
     unknown = []
-    for file in sorted(path for part in ("common", "manager", "worker") for path in (ROOT / part).rglob("*.py")):
-        module = str(file.relative_to(ROOT))
-        for line, function, name in blocking_calls(ast.parse(file.read_text())):
-            place = f"{module} {function}"
-            if not any(place == known or (known.endswith(("/", ".py")) and place.startswith(known)) for known in KNOWN):
-                unknown.append(f"{module}:{line} {function}: {name}")
+    for module, line, function, name in in_product():
+        place = f"{module} {function}"
+        if not any(place == known or (known.endswith(("/", ".py")) and place.startswith(known)) for known in KNOWN):
+            unknown.append(f"{module}:{line} {function}: {name}")
     assert unknown == [], __doc__
 
 
 def test_every_place_that_is_known_has_such_a_call() -> None:
-    places = {
-        f"{file.relative_to(ROOT)} {function}"
-        for part in ("common", "manager", "worker")
-        for file in (ROOT / part).rglob("*.py")
-        for _, function, _ in blocking_calls(ast.parse(file.read_text()))
-    }
+    places = {f"{module} {function}" for module, _, function, _ in in_product()}
     assert {known for known in KNOWN if not any(place.startswith(known) for place in places)} == set()

@@ -42,20 +42,20 @@ async def test_what_40_clients_do_not_take_is_not_held_for_each(place: Place, pa
         with ExitStack() as open_ones:
             tracemalloc.start()
             open_ones.callback(tracemalloc.stop)
-            asked = [
-                _asks_and_takes_nothing(manager, path.replace("{run}", quote(str(run), safe=""))) for _ in range(40)
-            ]
-            clients = [open_ones.enter_context(one) for one in await asyncio.gather(*asked)]
-            loop = asyncio.get_running_loop()
-            begun = await asyncio.gather(*(loop.sock_recv(client, 12) for client in clients))
-            answers = Counter(head.split()[1] for head in begun)
-            assert set(answers) <= {b"200", b"503"}
-            assert answers[b"200"] >= 1
+            loop, answers = asyncio.get_running_loop(), Counter[bytes]()
+            while not answers[b"200"]:  # where the machine is busy, the log store may tell it to none of them in time
+                asked = [
+                    _asks_and_takes_nothing(manager, path.replace("{run}", quote(str(run), safe=""))) for _ in range(40)
+                ]
+                clients = [open_ones.enter_context(one) for one in await asyncio.gather(*asked)]
+                begun = await asyncio.gather(*(loop.sock_recv(client, 12) for client in clients))
+                answers.update(head.split()[1] for head in begun)
+                assert set(answers) <= {b"200", b"503"}
             held, most = tracemalloc.get_traced_memory()
         assert held < 250 * MIB
         assert most < 400 * MIB
         server = manager.http.server.handler
-        await wait_until(lambda: not server.connections, description="the manager has let go", timeout=20)
+        await wait_until(lambda: not server.connections, description="the manager has let go", timeout=60)
 
 
 async def test_attack_logs_that_are_not_taken_keep_others_from_theirs(place: Place) -> None:
