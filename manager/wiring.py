@@ -117,6 +117,7 @@ def make_parts(
     )
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
+    told = Told(runlog, clock)
     guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
     health = Health(
         etcd,
@@ -128,6 +129,7 @@ def make_parts(
         look_at_jobs=lambda members, away, rights: _look_at_jobs(watching, members, away, rights, clock),
         blocked=lambda rights: watching.blocked.until(rights),
         audit=lambda away: audit.problems(log_store_is_away=away),
+        told=lambda rights: _look_at_notices(told, rights, clock),
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
@@ -258,7 +260,7 @@ def make_parts(
         clock_guard=guard,
         channels=ChannelService(kept, keys, watching.catalog, rules, Reach.of(config.notice_networks)),
         rules=RuleService(rules, keys, watching.catalog),
-        told=Told(runlog, clock),
+        told=told,
         silences=SilenceService(kept, keys, watching.catalog),
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
@@ -328,6 +330,11 @@ def _oidc(config: ManagerConfig, clock: Clock) -> OidcLogin | None:
         provider, scopes=config.oidc_scopes, name_claim=config.oidc_name_claim, groups_claim=config.oidc_groups_claim,
         clock=clock,
     )  # fmt: skip
+
+
+async def _look_at_notices(told: Told, rights: Rights, clock: Clock) -> Sequence[str]:
+    """Channels are for who may see everything."""
+    return (await told.waiting()).problems(clock.wall_ms()) if rights.sees_all else ()
 
 
 async def _look_at_jobs(

@@ -69,6 +69,8 @@ class ChannelCounts:
     last_error: str = ""
     """Of the newest that has one."""
     last_sent_ms: int = 0
+    is_failing: bool = False
+    """Its messages have been put off for minutes, or are refused."""
 
 
 class Notices:
@@ -151,9 +153,11 @@ class Notices:
         async with asking(self._client, _SECONDS):
             found = self._notices.find({"state": unsent}, shown, sort=_NEWEST_FIRST, limit=2 * _COUNTED)
             documents = await found.to_list()
-            states = await self._states.find({}, {"lastSentMs": 1}, limit=_COUNTED).to_list()
+            states = await self._states.find({}, {"lastSentMs": 1, "failing": 1}, limit=_COUNTED).to_list()
         counts = {
-            str(one["_id"]).removeprefix(_CHANNEL): ChannelCounts(last_sent_ms=one.get("lastSentMs", 0))
+            str(one["_id"]).removeprefix(_CHANNEL): ChannelCounts(
+                last_sent_ms=one.get("lastSentMs", 0), is_failing=one.get("failing") is True
+            )
             for one in states
         }
         for one in documents:

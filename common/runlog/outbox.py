@@ -43,6 +43,12 @@ class OutboxDocument:
     id: str
     events: tuple[Event, ...]
 
+    @property
+    def made_ms(self) -> int:
+        """When it was written, by its writer's clock; 0: its id is none of ours."""
+        digits = self.id.removeprefix(_PREFIX).partition("/")[0]
+        return int(digits) if digits.isascii() and digits.isdigit() else 0
+
 
 def outbox_documents(events: Iterable[Event], now_ms: int) -> list[OutboxDocument]:
     """The documents of these events, each with an id of its own: made once, and sent until they are there."""

@@ -19,6 +19,8 @@ from common.access.audit_chain import Outcome
 from common.access.callers import Via
 from common.access.rights import OWNER, Role
 from common.errors import EtcdError, UnavailableError
+from common.notices.channels import ChannelKind
+from common.notices.notice import NoticeState
 from common.protocol.clocks import Clocks
 from common.runlog import DayCounts
 from common.version import VERSION
@@ -28,8 +30,10 @@ from manager.cluster.health import Report
 from manager.parts import PARTS, Parts
 from manager.views.inventory import SeenWorker
 from manager.views.shapes import worker_state
+from manager.views.told import Waiting
 from manager.watch.catalog import ListState
 
+_OUTCOMES: Final = {NoticeState.SENT: "sent", NoticeState.FAILED: "failed", NoticeState.SENDING: "put_off"}
 _READY: Final = ("ready", "degraded", "unready")
 _WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "detached", "broken", "stopped", "gone")
 
@@ -50,6 +54,7 @@ class Measured:
     """What one look at everything came to; None: not known."""
 
     report: Report
+    now_ms: int
     jobs: Mapping[ListState, int] | None
     """How many are enabled, paused, broken."""
     failing: int | None
@@ -63,6 +68,10 @@ class Measured:
     clocks: Clocks | None
     audit: AuditState
     sessions: int | None
+    waiting: Waiting | None
+    sent: Mapping[tuple[str, str], int]
+    """Messages, by the kind of channel and what came of them."""
+    alerts: int | None
 
 
 def families(seen: Measured) -> Iterator[Metric]:
@@ -72,6 +81,7 @@ def families(seen: Measured) -> Iterator[Metric]:
     yield from _audit(seen.audit)
     if seen.sessions is not None:
         yield _gauge("etcron_sessions_open", "Sessions of people who have logged in.", seen.sessions)
+    yield from _notices(seen)
     yield from _jobs(seen)
     if seen.workers is not None:
         yield from _workers(seen.workers, seen.clocks, seen.report.clocks["maxClockSkewMs"])
@@ -108,6 +118,28 @@ def _audit(audit: AuditState) -> Iterator[Metric]:
     for via in Via:
         refused.add_metric([via], audit.refused.get(via, 0))
     yield refused
+
+
+def _notices(seen: Measured) -> Iterator[Metric]:
+    if seen.waiting is not None:
+        notices = GaugeMetricFamily("etcron_notices", "Notices that wait, or have failed.", labels=["state"])
+        for state, count in seen.waiting.notices.by_state.items():
+            notices.add_metric([state], count)
+        yield notices
+        failing = sum(one.is_failing for one in seen.waiting.channels.values())
+        yield _gauge("etcron_channels_failing", "Channels whose messages cannot be sent for minutes.", failing)
+        since_ms = seen.waiting.oldest_ms
+        oldest_s = 0.0 if since_ms is None else max(0.0, (seen.now_ms - since_ms) / 1000)
+        yield _gauge("etcron_notices_oldest_seconds", "For how long the oldest thing has waited to be told.", oldest_s)
+    sent = CounterMetricFamily(
+        "etcron_notices_sent", "Messages that this manager has tried to send.", labels=["kind", "outcome"]
+    )
+    for kind in ChannelKind:
+        for state, outcome in _OUTCOMES.items():
+            sent.add_metric([kind, outcome], seen.sent.get((kind, state), 0))
+    yield sent
+    if seen.alerts is not None:
+        yield _gauge("etcron_alerts_open", "Problems of jobs and of the system that are not over.", seen.alerts)
 
 
 def _jobs(seen: Measured) -> Iterator[Metric]:
@@ -232,12 +264,15 @@ class _Once(Collector):
 async def _measured(parts: Parts) -> Measured:
     watching, directory = parts.watching, parts.directory
     store_is_away = parts.health.log_store_away  # then nobody waits to find it away again
-    report, failing, today, workers, clocks = await asyncio.gather(
+    report, failing, today, workers, clocks, (waiting, alerts) = await asyncio.gather(
         parts.health.look(OWNER),
         _known(parts.history.count_failing(watching.catalog, MAX_FAILING), unless=store_is_away),
         _known(_today(parts), unless=store_is_away),
         _known(parts.inventory.workers()),
         _known(parts.inventory.clocks()),
+        asyncio.gather(
+            _known(parts.told.waiting(), unless=store_is_away), _known(parts.told.open(), unless=store_is_away)
+        ),
     )
     is_old = watching.stale_since_ms is not None  # then it is what was, and not what is
     jobs_known = watching.jobs_read.is_set() and not is_old
@@ -258,6 +293,10 @@ async def _measured(parts: Parts) -> Measured:
             logins=parts.audit.logins,
             refused=parts.audit.refused,
         ),
+        waiting=waiting,
+        sent=parts.sender.sent,
+        alerts=None if alerts is None else len(alerts),
+        now_ms=parts.clock.wall_ms(),
         sessions=len(directory.sessions) if directory.synced.is_set() and directory.stale_since_ms is None else None,
     )
 

@@ -132,6 +132,11 @@ class Report:
         return document
 
 
+async def nothing_told(_: Rights) -> Iterable[str]:
+    """For who has no log store to look into."""
+    return ()
+
+
 class Health:
     """Looks at the servers; every look ends within two seconds."""
 
@@ -147,12 +152,15 @@ class Health:
         look_at_jobs: Callable[[Sequence[Member], Iterable[Past], Rights], Awaitable[JobsReport]],
         blocked: Callable[[Rights], Mapping[str, int]] = lambda rights: {},
         audit: Callable[[bool], Iterable[str]] = lambda _: (),
+        told: Callable[[Rights], Awaitable[Iterable[str]]] = nothing_told,
     ) -> None:
         """``look_at_jobs``: by these live workers, and those that have left, as far as a caller may know.
 
         ``blocked``: by job, until when it does not fire; the latest first; of those that a caller may know of.
-        ``audit``: what is wrong with this manager's audit, given whether the log store is away.
+        ``audit``: what is wrong with this manager's audit, given whether the log store is away. ``told``: with what is
+        to be told to people.
         """
+        self._told = told
         self._audit = audit
         self._look_at_jobs = look_at_jobs
         self._blocked = blocked
@@ -258,6 +266,7 @@ class Health:
         blocked = self._blocked(rights)
         problems += _blocked_problem(blocked)
         problems += self._audit(self.log_store_away)
+        problems += [] if self.log_store_away else (await _asked(self._told(rights)))[0] or ()
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
             steward=refused, blocked=blocked, problems=tuple(problems),

@@ -8,15 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from common.access.callers import Via
 from common.access.rights import Role
+from common.notices.alerts import Alert, Standing
+from common.notices.events import Event, EventKind
+from common.notices.notice import Notice, NoticeKind, NoticeState
 from common.protocol.clocks import Clocks, Measured
 from common.protocol.keys import RunId
 from common.protocol.member import Beat
 from common.protocol.run import Verdict
+from common.runlog.alerts import Bucket
 from common.version import VERSION
 from manager.access.passwords import Passwords
 from manager.api import metrics
@@ -121,6 +126,30 @@ async def test_logins_by_way_and_outcome_and_calls_that_were_refused(place: Plac
     assert samples["etcron_sessions_open"] == 1
 
 
+async def test_notices_that_wait_and_alerts_that_are_open(manager: Managed) -> None:
+    at_ms = now_ms() - 3_600_000
+    event = Event(kind=EventKind.FAILED, at_ms=at_ms, job="j")
+    await manager.runlog.alerts.take(1)
+    standings = {"j": Standing(alert=Alert(event=event, since_ms=at_ms))}
+    await manager.runlog.alerts.write({0: Bucket(standings=standings)}, 1)
+    await manager.runlog.notices.put([
+        Notice(id=f"{number:032}", channel="ops", kind=NoticeKind.PROBLEM, created_ms=at_ms, state=state)
+        for number, state in enumerate((NoticeState.WAITING, NoticeState.WAITING, NoticeState.FAILED))
+    ])  # fmt: skip
+    state = await manager.runlog.notices.claim("ops", "me")
+    await manager.runlog.notices.write(structs.replace(state, failing=True), owner="me")
+    manager.parts.sender.sent["email", "sent"] = 3
+    samples = await scrape(manager)
+    assert (samples["etcron_notices{state=waiting}"], samples["etcron_notices{state=failed}"]) == (2, 1)
+    assert samples["etcron_notices_oldest_seconds"] >= 3600
+    assert samples["etcron_notices_sent_total{kind=email,outcome=sent}"] == 3
+    assert samples["etcron_notices_sent_total{kind=webhook,outcome=failed}"] == 0
+    assert samples["etcron_channels_failing"] == 1
+    assert samples["etcron_alerts_open"] == 1
+    problems = (await manager.get("/readyz"))["problems"]
+    assert "messages to channel ops fail (etcron notice list --channel ops)" in problems
+
+
 async def test_open_runs(manager: Managed) -> None:
     samples = await scrape(manager)
     assert (samples["etcron_runs_open"], samples["etcron_oldest_run_seconds"]) == (0, 0)
@@ -171,7 +200,7 @@ async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path:
     assert {name.partition("{")[0] for name in samples} == {
         "etcron_build_info", "etcron_ready", "etcron_problems", "etcron_etcd_up", "etcron_log_store_up",
         "etcron_audit_waiting", "etcron_audit_not_on_disk", "etcron_audit_lost",
-        "etcron_logins_total", "etcron_calls_refused_total",
+        "etcron_logins_total", "etcron_calls_refused_total", "etcron_notices_sent_total",
     }  # fmt: skip
 
 
