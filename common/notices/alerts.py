@@ -382,7 +382,7 @@ class _Case:
         channels = list(channels)
         told = Told(
             event=event or alert.event, since_ms=alert.since_ms, last_ok_ms=alert.last_ok_ms,
-            in_a_row=max(1, alert.in_a_row),
+            in_a_row=max(1, alert.in_a_row), is_flapping=kind is NoticeKind.FLAPPING,
         )  # fmt: skip
         self._tell(channels, kind, told)
         self._alert = replace(alert, told={**alert.told, **dict.fromkeys(channels, self._setting.now_ms)})

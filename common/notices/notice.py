@@ -50,6 +50,8 @@ class Told(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
     """When the job last succeeded."""
     in_a_row: int = 1
     """Problems since then, this one included."""
+    is_flapping: bool = False
+    """It fails and recovers, again and again."""
 
 
 class Group(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

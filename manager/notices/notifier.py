@@ -40,7 +40,7 @@ from common.notices.alerts import (
     notices_of,
 )
 from common.notices.applying import Applying, applying_to_job, applying_to_system, jobs_of_commands
-from common.notices.events import Event
+from common.notices.events import Event, EventKind
 from common.notices.notice import Notice
 from common.notices.silences import Silence
 from common.process import failpoints
@@ -66,6 +66,8 @@ _EVENTS: Final = 5_000
 """Of a turn; a document more may go beyond it."""
 _LOOKED_AT: Final = 500
 """Alerts, each second."""
+_SETTLED_S: Final = 2.0
+_SETTLING_S: Final = 10.0
 _STAND_DOWN_S: Final = 60.0
 _WELL_S: Final = 60.0
 """A notifier whose last turn was longer ago tells nobody that it is there."""
@@ -160,6 +162,7 @@ class Notifier:
             election, await self._runlog.alerts.read(), self._runlog, self._watching, self._sender, self._system,
             slow=SlowRuns(self._watching),
             silent=await SilentJobs.begun(self._watching, self._runlog, self._system.now_ms, self._clock),
+            clock=self._clock,
         )  # fmt: skip
 
 
@@ -172,7 +175,7 @@ class Term:
 
     def __init__(
         self, election: Election, buckets: Sequence[Bucket], runlog: RunLog, watching: Watching, sender: Sender,
-        system: SystemEvents, *, slow: SlowRuns, silent: SilentJobs,
+        system: SystemEvents, *, slow: SlowRuns, silent: SilentJobs, clock: Clock,
     ) -> None:  # fmt: skip
         """``buckets``: as the log store has them under this leadership."""
         self._election = election
@@ -189,6 +192,7 @@ class Term:
             key: None for some in self._standings for key, one in some.items() if one.alert is not None
         }
         self._to_look_at: list[str] = []
+        self._settling = Settling(clock)
         self._has_backlog = False
 
     @property
@@ -200,8 +204,10 @@ class Term:
         if not self._has_backlog and (found := await self._look()):
             await self._runlog.put_outbox(outbox_documents(found, self._system.now_ms()))
         documents = await self._runlog.read_outbox(_DOCUMENTS, most_events=_EVENTS)
-        self._has_backlog = len(documents) == _DOCUMENTS or sum(len(one.events) for one in documents) >= _EVENTS
-        changed = await self._take(documents) if documents else 0
+        ready = self._settling.settled(documents)
+        is_full = len(documents) == _DOCUMENTS or sum(len(one.events) for one in documents) >= _EVENTS
+        self._has_backlog = is_full and bool(ready)
+        changed = await self._take(ready) if ready else 0
         return 0.0 if self._has_backlog else max(_EVERY_S, changed / _BUCKETS_A_SECOND)
 
     # What time brings
@@ -306,6 +312,27 @@ class Term:
 
     def _settings(self) -> Settings:
         return Settings(self._watching, self._system.now_ms())
+
+
+class Settling:
+    """Holds back for some seconds what was lost: the steward finds the runs of a dead worker one after the other, and
+    they are one message.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: dict[str, float] = {}
+        """When each document with runs that were lost was first seen."""
+
+    def settled(self, documents: Sequence[OutboxDocument]) -> list[OutboxDocument]:
+        """Those of them that need not wait."""
+        now_s = self._clock.monotonic()
+        lost = [one.id for one in documents if any(event.kind is EventKind.LOST for event in one.events)]
+        self._seen = {one: self._seen.get(one, now_s) for one in lost}
+        came = self._seen.values()
+        if not came or now_s - max(came) >= _SETTLED_S or now_s - min(came) >= _SETTLING_S:
+            return list(documents)
+        return [one for one in documents if one.id not in self._seen]
 
 
 class Settings:

@@ -178,6 +178,8 @@ def sentence(told: Told) -> str:
     """What happened, with the reason in a few words."""
     event = told.event
     about = line(event.job or event.subject or "the system", 100)
+    if told.is_flapping:
+        return f"{about} fails and recovers, again and again"
     was, _, subject = about.partition("/")
     if event.kind is EventKind.RECOVERED and not event.job and was in _SYSTEM:
         return f"over: {_SAID[EventKind(was)][0].format(subject)}"

@@ -28,6 +28,7 @@ from common.notices.alerts import (
 from common.notices.applying import Applying, applying_to_job, applying_to_system, jobs_of_commands
 from common.notices.channels import Channel, ChannelKind
 from common.notices.events import Event, EventKind
+from common.notices.notice import NoticeKind
 from common.notices.rules import Rule
 from common.notices.silences import AlertOf, Silence
 
@@ -60,6 +61,7 @@ class _Case:
     exists: bool = True
     said: list[str] = field(default_factory=list)
     ended: list[Alert] = field(default_factory=list)
+    flapped: list[bool] = field(default_factory=list)
 
     @property
     def came_to(self) -> CameTo:
@@ -103,6 +105,7 @@ class _Case:
     def _take(self, decided: Decided) -> None:
         self.standing = decided.standing
         self.ended += decided.ended
+        self.flapped += [tell.told.is_flapping for tell in decided.tells if tell.kind is NoticeKind.FLAPPING]
         self.said += [f"{tell.channel}: {tell.kind} {tell.told.event.kind}" for tell in decided.tells]
 
     def tells(self, *expected: str) -> None:
@@ -327,6 +330,7 @@ def test_job_that_fails_and_succeeds_every_second_for_ten_minutes_is_told_six_ti
         case.succeeds(number + 1)
     case.tells("ops: problem failed", "ops: recovered recovered", "ops: flapping failed")
     assert case.alert.is_flapping
+    assert case.flapped == [True]
     case.passes(FLAPPING_MS + _MINUTE)
     case.tells("ops: recovered recovered")
     assert case.standing.alert is None

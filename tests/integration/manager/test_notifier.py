@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,26 @@ async def test_worker_that_is_gone_is_told_to_rules_for_the_system_and_that_it_i
     await here.has_taken_all()
     await here.manager.etcd.delete(here.manager.keys.roster_entry("w3"))
     await here.says("admins: system worker-down", "admins: recovered recovered")
+
+
+async def test_runs_that_are_lost_with_one_worker_are_one_message_though_they_are_found_one_after_the_other(
+    here: Telling,
+) -> None:
+    for number in range(3):
+        lost = [record(job=f"job-{number}-{one}", status=Verdict.LOST, worker="w3") for one in range(20)]
+        await here.happens(*lost)
+        # Each is seen by a turn of its own.
+        await here.happens(_failed(f"other-{number}"))
+        await wait_until(partial(_has_told, here, f"other-{number}"), description="a turn has passed")
+    await here.has_taken_all()
+    of_lost = [one for one in await here.notices() if one.told[0].event.kind is EventKind.LOST]
+    assert {one.told[0].event.worker for one in of_lost} == {"w3"}
+    assert sum(one.total for one in of_lost) == 60
+    assert len({one.created_ms for one in of_lost}) == 1  # so its sender joins them
+
+
+async def _has_told(here: Telling, job: str) -> bool:
+    return any(told.event.job == job for one in await here.notices() for told in one.told)
 
 
 # Nothing is lost, and nothing is told twice
