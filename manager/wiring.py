@@ -148,6 +148,9 @@ def make_parts(
     directory = Directory(etcd, access_keys, clock=clock)
     watching, events = _live(etcd, keys, history, ending, health, directory, name=name, clock=clock, pace=pace)
     watching.catalog.trust = None if seal is None else seal.trust
+    kept = Records(etcd, clock=clock, patience_s=patience_s, known=watching.notices.has_reached)
+    rules = KeptRecords[Rule](kept, RULE, keys.rules, what="rule", most=MOST_RULES)
+    channels = ChannelService(kept, keys, watching.catalog, rules, Reach.of(config.notice_networks))
     service = JobService(
         etcd,
         keys,
@@ -161,10 +164,8 @@ def make_parts(
         patience_s=patience_s,
         refuse_wrong_clock=guard.refuse,
         seal=seal,
-        channels=NamedChannels(watching.notices),
+        channels=NamedChannels(watching.notices, channels.kept),
     )
-    kept = Records(etcd, clock=clock, patience_s=patience_s, known=watching.notices.has_reached)
-    rules = KeptRecords[Rule](kept, RULE, keys.rules, what="rule", most=MOST_RULES)
     run_now = RunNow(
         etcd,
         keys,
@@ -258,7 +259,7 @@ def make_parts(
             etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s, remembered=remembered
         ),
         clock_guard=guard,
-        channels=ChannelService(kept, keys, watching.catalog, rules, Reach.of(config.notice_networks)),
+        channels=channels,
         rules=RuleService(rules, keys, watching.catalog),
         told=told,
         silences=SilenceService(kept, keys, watching.catalog),

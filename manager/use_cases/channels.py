@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from common.access.rights import Rights, Role, spelled
 from common.access.selectors import EVERYTHING
-from common.errors import ConflictError, ForbiddenError, InvalidInputError, Problem, UnavailableError, nearest
+from common.errors import ConflictError, ForbiddenError, InvalidInputError, Problem, nearest
 from common.jobs.job import JobSpec
 from common.jobs.reading import check
 from common.notices.channels import CHANNEL, MOST_CHANNELS, Channel, ChannelKind
@@ -23,7 +22,6 @@ from manager.watch.catalog import Catalog
 from manager.watch.notices import NoticeRecords
 
 _TOLD: Final = 5
-_READ_S: Final = 2.0
 _ON_ITS_WAY_S: Final = 0.5
 
 
@@ -88,31 +86,26 @@ class ChannelService:
 
 
 class NamedChannels:
-    """Says whether jobs may name the channels that they name, by what is watched."""
+    """Says whether jobs may name the channels that they name."""
 
-    def __init__(self, notices: NoticeRecords) -> None:
+    def __init__(self, notices: NoticeRecords, kept: KeptRecords[Channel]) -> None:
         self._notices = notices
+        self._kept = kept
 
-    async def ready(self, spec: JobSpec | None = None) -> None:
-        """Channels have been read, and those that this job names, if they were just made. UnavailableError."""
+    async def known(self, spec: JobSpec | None = None) -> Mapping[str, Channel]:
+        """All channels, as they are watched; also those that this job names, if they were just made."""
         if not self._notices.are_read:
-            try:
-                async with asyncio.timeout(_READ_S):
-                    await self._notices.read()
-            except TimeoutError:
-                raise UnavailableError(
-                    "the channels have not been read from etcd since this manager started: etcd is away, or it takes "
-                    "a moment"
-                ) from None
+            kept, _ = await self._kept.all()
+            return {one.name: one.record for one in kept if one.record is not None}
         named = {one.to for one in spec.notify} if spec is not None else set()
         if not named <= self._notices.channels.keys():
             await self._notices.changes.until(lambda: named <= self._notices.channels.keys(), _ON_ITS_WAY_S)
+        return self._notices.channels
 
-    def check(self, spec: JobSpec, rights: Rights) -> None:
+    def check(self, spec: JobSpec, rights: Rights, channels: Mapping[str, Channel]) -> None:
         """InvalidInputError: it names a channel that is not there, or which its labels may not use. ForbiddenError: a
         command channel runs it, and the caller is no administrator.
         """
-        channels = self._notices.channels
         check(list(self._problems(spec, channels)))
         if not rights.may(Role.ADMIN, spec.labels):
             for name, channel in channels.items():

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -38,6 +38,7 @@ from common.instants import iso
 from common.jobs.job import JobSpec
 from common.jobs.reader import check_name
 from common.jobs.values import NEVER
+from common.notices.channels import Channel
 from common.process import failpoints
 from common.protocol.edits import (
     ANY_REVISION,
@@ -185,12 +186,11 @@ class JobService:
         UnavailableError: its text says whether the job may have been saved.
         """
         self._refuse_unfit(spec)
-        if self._channels is not None:
-            await self._channels.ready(spec)
+        channels = await self._known_channels(spec)
 
         def plan(stored: Stored) -> Edit | None:
             rights.check_save(spec, stored.labels, is_new=stored.job is None)
-            self._check_channels(spec, rights)
+            self._check_channels(spec, rights, channels)
             _refuse_masks(spec, stored)
             _refuse_stale(stored, if_match)
             # By what is watched, so at no cost; several at once may pass it by as many.
@@ -214,15 +214,14 @@ class JobService:
         NotFoundError: there is none. Else as `save`.
         """
         check_name(name)
-        if self._channels is not None:
-            await self._channels.ready()
+        channels = await self._known_channels()
         specs: list[JobSpec] = []
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
             spec = merged(readable(stored).spec)
             rights.check_save(spec, stored.labels, is_new=False)
-            self._check_channels(spec, rights)
+            self._check_channels(spec, rights, channels)
             _refuse_masks(spec, stored)
             self._refuse_unfit(spec)
             specs.append(spec)
@@ -263,14 +262,12 @@ class JobService:
         """
         self._refuse_unfit(spec)
         rights.check_spec(Role.EDITOR, spec)
-        if self._channels is not None:
-            await self._channels.ready(spec)
-        self._check_channels(spec, rights)
         warnings = self._warnings(spec)
         try:
-            stored = await self._read(spec.name)
+            channels, stored = await self._known_channels(spec), await self._read(spec.name)
         except (EtcdError, UnavailableError):
             return warnings, ()
+        self._check_channels(spec, rights, channels)
         rights.check_save(spec, stored.labels, is_new=stored.job is None)
         _refuse_masks(spec, stored)
         return warnings, _warnings_of(plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=""))
@@ -355,9 +352,12 @@ class JobService:
         schedule = save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=problem)
         return schedule + _placing_warnings(spec, self._workers())
 
-    def _check_channels(self, spec: JobSpec, rights: Rights) -> None:
+    async def _known_channels(self, spec: JobSpec | None = None) -> Mapping[str, Channel]:
+        return {} if self._channels is None else await self._channels.known(spec)
+
+    def _check_channels(self, spec: JobSpec, rights: Rights, channels: Mapping[str, Channel]) -> None:
         if self._channels is not None:
-            self._channels.check(spec, rights)
+            self._channels.check(spec, rights, channels)
 
     def _refuse_unfit(self, spec: JobSpec) -> None:
         lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s
