@@ -19,7 +19,7 @@ from manager.access.passwords import Passwords
 from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, Usual, findings, overflow, settled
 from tests.console.form import field
 from tests.support.access import Accessing
-from tests.support.etcd_server import EtcdServer
+from tests.support.etcd_server import EtcdServer, free_port
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing
 from tests.support.oidc import CLIENT, LyingProvider, lying_provider
@@ -47,7 +47,7 @@ class Guarded:
 
     async def log_in(self, name: str, path: str = "/") -> Page:
         """The page, reached by its login."""
-        page = await self.console.open(path, locale="en-GB")  # a context of its own
+        page = await self.console.open(path)
         await type_password(page, name)
         await expect(page.locator("#me-name")).to_have_text(name)
         return page
@@ -59,29 +59,43 @@ async def type_password(page: Page, name: str, password: str = PASSWORD) -> None
     await page.get_by_role("button", name="Log in", exact=True).click()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def site(browser: Browser, etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator[tuple[int, Usual]]:
+    """Where the managers of these tests serve, one after the other: what is kept of one is good for the next."""
+    port, place = free_port(), Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
+    async with managing(place, port=port):
+        usual = await Usual.new(browser, f"http://127.0.0.1:{port}")
+    yield port, usual
+    await usual.context.close()
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def guarded(
-    browser: Browser, etcd_server: EtcdServer, log_store: LogStore, screenshots: Path | None
+    browser: Browser,
+    site: tuple[int, Usual],
+    etcd_server: EtcdServer,
+    log_store: LogStore,
+    screenshots: Path | None,
 ) -> AsyncIterator[Guarded]:
+    port, usual = site
     place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
     async with (
         lying_provider() as provider,
         managing(
-            place, loops=True, auth="required", oidcIssuer=provider.issuer, oidcClientId=CLIENT, oidcLabel="Our company"
+            place, loops=True, port=port,
+            auth="required", oidcIssuer=provider.issuer, oidcClientId=CLIENT, oidcLabel="Our company",
         ) as manager,
-    ):
-        base = f"http://127.0.0.1:{manager.http.port}"
-        usual = await Usual.new(browser, base)
+    ):  # fmt: skip
+        base = f"http://127.0.0.1:{port}"
         console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
         yield Guarded(manager=manager, access=Accessing(manager), console=console, provider=provider)
         await console.close()
-        await usual.context.close()
         assert console.problems == []
 
 
 async def test_login_by_password_leads_back_to_where_one_was(guarded: Guarded) -> None:
     await guarded.person("alice", Role.VIEWER)
-    page = await guarded.console.open("/runs?status=failed", locale="en-GB")
+    page = await guarded.console.open("/runs?status=failed")
     await expect(page).to_have_url(re.compile(r"/login\?back=%2Fruns%3Fstatus%3Dfailed"))
     await type_password(page, "alice", "a wrong one")
     await expect(page.locator("#problem")).to_contain_text("Wrong user name or password.")
@@ -113,7 +127,7 @@ async def test_another_tab_goes_on_without_a_login(guarded: Guarded) -> None:
 async def test_login_through_the_provider(guarded: Guarded) -> None:
     guarded.provider.groups = ("dba",)
     await guarded.access.bind("group:dba", Role.VIEWER)
-    page = await guarded.console.open("/workers", locale="en-GB")
+    page = await guarded.console.open("/workers")
     await page.get_by_role("link", name="Log in with Our company").click()
     await expect(page).to_have_url(re.compile(r"/workers$"))
     await expect(page.locator("#me-name")).to_have_text("alice")
@@ -121,7 +135,7 @@ async def test_login_through_the_provider(guarded: Guarded) -> None:
 
 async def test_login_page_says_what_went_wrong_at_the_provider(guarded: Guarded) -> None:
     guarded.provider.claims = {"nonce": "of another login"}
-    page = await guarded.console.open("/login", locale="en-GB")
+    page = await guarded.console.open("/login")
     await page.get_by_role("link", name="Log in with Our company").click()
     await expect(page.locator("#problem")).to_contain_text("is not believed")
 
@@ -129,7 +143,7 @@ async def test_login_page_says_what_went_wrong_at_the_provider(guarded: Guarded)
 @pytest.mark.parametrize("back", ["//evil.test/", "https://evil.test/", "/\\evil.test", "javascript:alert(1)"])
 async def test_attack_that_leads_to_a_foreign_page_after_the_login(guarded: Guarded, back: str) -> None:
     await guarded.person("alice", Role.VIEWER)
-    page = await guarded.console.open(f"/login?back={back}", locale="en-GB")
+    page = await guarded.console.open(f"/login?back={back}")
     await type_password(page, "alice")
     await expect(page).to_have_url(f"{guarded.console.base}/")
 
@@ -138,7 +152,7 @@ async def test_login_page_says_how_to_begin_where_nobody_has_a_password(guarded:
     async def answer(route: Route) -> None:
         await route.fulfill(json={"auth": "required", "password": False, "oidc": None})
 
-    page = await guarded.console.open("/livez", locale="en-GB")
+    page = await guarded.console.open("/livez")
     await page.route("**/api/v1/login", answer)
     await page.goto("/login")
     await expect(page.locator("#login-note")).to_contain_text("etcron admin create")
@@ -146,7 +160,7 @@ async def test_login_page_says_how_to_begin_where_nobody_has_a_password(guarded:
 
 
 async def test_link_that_is_good_once_leaves_the_address_bar_before_it_is_used(guarded: Guarded) -> None:
-    page = await guarded.console.open("/login#link=guessed", locale="en-GB")
+    page = await guarded.console.open("/login#link=guessed")
     await expect(page.locator("#problem")).to_contain_text("good only once")
     await expect(page).to_have_url(f"{guarded.console.base}/login")
 
@@ -343,7 +357,7 @@ async def test_link_that_is_good_once_lets_its_holder_in_and_says_so(guarded: Gu
         guarded.access.etcd, guarded.access.keys, subject=Subject.parse("uid:0"), reason="recovery",
         now_ms=guarded.manager.parts.clock.wall_ms(), role=Role.ADMIN,
     )  # fmt: skip
-    page = await guarded.console.open(f"/login#link={secret}", locale="en-GB")
+    page = await guarded.console.open(f"/login#link={secret}")
     await expect(page).to_have_url(f"{guarded.console.base}/")
     await expect(page.locator("#auth-note")).to_contain_text("by a one-time link")
     await expect(page.get_by_role("link", name="Access", exact=True)).to_be_visible()

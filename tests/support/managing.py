@@ -37,8 +37,8 @@ ShiftedClock = OffClock
 class _Server(TestServer):
     """Connections as in the manager's process."""
 
-    def __init__(self, app: Application, config: ManagerConfig) -> None:
-        super().__init__(app)
+    def __init__(self, app: Application, config: ManagerConfig, port: int | None) -> None:
+        super().__init__(app, port=port)
         self._config = config
 
     async def _make_runner(self, **options: Any) -> Runner:
@@ -137,13 +137,14 @@ async def managing(
     others: bool = False,
     watches: bool = True,
     user: EtcdUser | None = None,
+    port: int | None = None,
     **flags: object,
 ) -> AsyncIterator[Managed]:
     """A manager that serves and watches; with `loops` all its loops. `etcd`: another way to it than the test's own.
 
     `others`: whether there may be clocks to compare its own with; else a steward has said that there are none, and the
     test may set the clock as it likes. `watches`: whether it takes in what changes in etcd. `user`: of etcd, for
-    the test itself.
+    the test itself. `port`: where it serves, None anywhere.
     """
     audit_dir = tempfile.TemporaryDirectory(prefix="etcron-audit-")
     config = load_manager_config(None, {}, {
@@ -153,7 +154,7 @@ async def managing(
     app = create_app(config, clock=clock or ShiftedClock(), pace=pace)
     async with AsyncExitStack() as stack:
         stack.enter_context(audit_dir)
-        http = await stack.enter_async_context(TestClient(_Server(app, config)))
+        http = await stack.enter_async_context(TestClient(_Server(app, config, port)))
         client = await stack.enter_async_context(EtcdClient([place.etcd], user=user))
         runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
         own = ("watching", "events", "users and rights", "sessions in use") if watches else ()
