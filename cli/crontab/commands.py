@@ -33,7 +33,7 @@ _OF_THE_LINE: Final = frozenset({
     "jitterSeconds", "enabled",
 })  # fmt: skip
 """What a line, and the variables above it, say of its job; of `enabled` only `--enable` says anything. `overlap` is as
-cron has it for a new job, and then whoever runs it decides."""
+cron has it for a new job, and then whoever runs it decides; so is `notify`, of a job that tells nobody."""
 
 
 def parser() -> Parser:
@@ -115,6 +115,8 @@ def over_what_is_there(document: Document, spec: Document, said: Document) -> Do
     """
     of_the_line = {field: value for field, value in document.items() if field in _OF_THE_LINE}
     given = {field: value for field, value in spec.items() if field not in _OF_THE_LINE or field == "enabled"}
+    if not spec.get("notify") and document.get("notify"):
+        of_the_line["notify"] = document["notify"]
     labels = {"labels": document.get("labels") or {}}
     return without_nulls(merged(merged({**given, **of_the_line}, labels), said))
 
@@ -164,6 +166,11 @@ def _checked(client: Client, account: Sequence[Told]) -> list[Told]:
     for one in tracked(account, "checking"):
         if one.document is not None:
             errors, warnings = check(client, _wanted(one))
+            if errors and "notify" in one.document and all(error["field"].startswith("notify") for error in errors):
+                # Whose mails nobody can send yet is a job all the same.
+                document = {field: value for field, value in one.document.items() if field != "notify"}
+                one = replace(one, document=document, notes=(*one.notes, f"tells nobody: {'; '.join(told(errors))}"))
+                errors, warnings = check(client, _wanted(one))
             if errors:
                 one = Told(line=one.line, became=Became.REFUSED, notes=("; ".join(told(errors)),))
             else:

@@ -224,8 +224,8 @@ def _set_channel(settings: _Settings, value: str) -> str:
     if settings.channel is None:
         return "MAILTO: of the jobs below no output is mailed"
     return (
-        f"MAILTO: the jobs below tell the channel {settings.channel} of their output and failures; where there is none "
-        f"yet, add it (etcron channel add): e-mail to {value}"
+        f"MAILTO: the jobs below tell the channel {settings.channel} of output and failures; if there is none, make it "
+        f"(etcron channel add {settings.channel} email --to {value} --from ... --host ...), and import again"
     )
 
 

@@ -38,7 +38,7 @@ async def test_accounts_for_every_line_and_imports_the_others(etcron: Etcron, wr
         ["7", "REFUSED:"],
     ]  # fmt: skip
     assert lines[4].endswith("(created, paused): 0 30 2 * * * *  /usr/local/bin/backup.sh --full")
-    assert "@reboot has no equal" in lines[7]
+    assert "@reboot has no equal" in result.out
     assert "7 lines: 1 blank, 1 comment, 2 variables, 2 jobs (2 created), 1 refused" in lines
     assert await states(etcron) == {"backup.sh": "paused", "poll": "paused"}
     row = (await etcron.ok("job", "list", "-q", "backup", "-o", "json")).json[0]
@@ -64,6 +64,22 @@ async def test_importing_again_changes_nothing_and_pauses_nothing(etcron: Etcron
     enabled = await etcron.ok("crontab", "import", path, "--tz", "UTC", "--enable")
     assert "2 jobs (1 changed, 1 unchanged)" in enabled.out
     assert set((await states(etcron)).values()) == {"enabled"}
+
+
+async def test_mailto_is_told_once_there_is_its_channel(etcron: Etcron, write: Write) -> None:
+    path = write("tab", "MAILTO=ops@example.org\n30 2 * * * backup\n")
+    first = await etcron.ok("crontab", "import", path, "--tz", "UTC")
+    assert "tells nobody: " in first.out
+    assert "there is no channel mail-ops-example.org" in first.out
+    (row,) = (await etcron.ok("job", "list", "-o", "json")).json
+    assert row["spec"]["notify"] == []
+    mail = ("email", "--to", "ops@example.org", "--from", "etcron@example.org", "--host", "mail.example.org")
+    await etcron.ok("channel", "add", "mail-ops-example.org", *mail)
+    assert "1 job (1 changed)" in (await etcron.ok("crontab", "import", path, "--tz", "UTC")).out
+    (row,) = (await etcron.ok("job", "list", "-o", "json")).json
+    assert row["spec"]["notify"] == [{"to": "mail-ops-example.org", "on": ["output", "failed"], "after": 1}]
+    await etcron.ok("job", "save", row["name"], "--edit", "--set", 'notify=[{"to": "mail-ops-example.org"}]')
+    assert "(1 unchanged)" in (await etcron.ok("crontab", "import", path, "--tz", "UTC")).out
 
 
 async def test_importing_again_leaves_what_was_given_by_hand(etcron: Etcron, write: Write) -> None:
