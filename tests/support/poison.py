@@ -9,7 +9,7 @@ from common.etcd import EtcdClient
 PREFIXES: Final = (
     "jobs", "marks", "runs", "locks", "requests", "kills", "giveups", "dedupe", "workers", "beats", "drains", "roster",
     "clocks",
-    "leader", "seen", "versions",
+    "leader", "seen", "versions", "channels", "rules", "silences",
 )  # fmt: skip
 _TAILS: Final = {
     "": b"\xff",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
@@ -127,6 +128,24 @@ async def test_files_hold_channels_and_rules_beside_the_jobs_that_name_them(etcr
     jobs = write("jobs.yaml", "{name: other, command: 'true', cronExpr: '@daily'}")
     await etcron.ok("job", "apply", "-f", jobs, "--owner", "me", "--prune")
     assert [one["name"] for one in (await etcron.ok("channel", "list", "-o", "json")).json] == ["ops"]
+
+
+async def test_what_is_listed_can_be_applied_to_an_empty_cluster(etcron: Etcron, write: Write) -> None:
+    """As deploy/README.md has it, with jq."""
+    listed = ALL.replace("rules:", "  - {name: pager, kind: webhook, url: 'https://hooks.example.org/x'}\nrules:")
+    listed = listed.replace("jobs:", "  - {name: system, system: true, to: [ops], after: 2}\njobs:")
+    await etcron.ok("job", "apply", "-f", write("all.yaml", listed))
+    kept = {}
+    for kind in ("channels", "rules"):
+        rows = (await etcron.ok(kind.removesuffix("s"), "list", "-o", "json")).json
+        others = ("revision", "state", "createdTime", "createdBy", "changedTime")
+        kept[kind] = [{name: value for name, value in row.items() if name not in others} for row in rows]
+    path = write("kept.json", json.dumps(kept))
+    assert (await etcron.ok("job", "apply", "-f", path)).out == "4 unchanged\n"
+    await etcron.ok("job", "delete", "backup")
+    await etcron.ok("rule", "remove", "all", "system")
+    await etcron.ok("channel", "remove", "ops", "pager")
+    assert (await etcron.ok("job", "apply", "-f", path)).out.endswith("4 created\n")
 
 
 async def test_one_mistake_in_a_channel_of_a_file_changes_nothing(

@@ -12,7 +12,8 @@ from tests.support.poison import PREFIXES, poison
 SPEC = {"command": "echo 1", "cronExpr": "0 0 0 1 1 * 2199"}
 LISTS = (
     "/api/v1/jobs", "/api/v1/jobs/j", "/api/v1/jobs/j/fires", "/api/v1/jobs/j/versions", "/api/v1/workers",
-    "/api/v1/runs", "/api/v1/system", "/job/list", "/worker/list", "/livez",
+    "/api/v1/runs", "/api/v1/system", "/job/list", "/worker/list", "/livez", "/api/v1/channels", "/api/v1/rules",
+    "/api/v1/silences", "/api/v1/jobs/j/notifications",
 )  # fmt: skip
 
 
