@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import psutil
@@ -17,6 +18,12 @@ def cpu_s(pids: Iterable[int]) -> float:
     """What these processes have used by themselves, without the commands that they started."""
     times = [psutil.Process(pid).cpu_times() for pid in pids]
     return sum(spent.user + spent.system for spent in times)
+
+
+def cpu_ms(pid: int) -> float:
+    """As `cpu_s`, of one process and to the nanosecond."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e6
 
 
 def resident_mib(pid: int) -> float:
