@@ -5,7 +5,7 @@
     the middle of a mail; the log store is frozen for some seconds
 
 Violations, and exit status 1: an event that was not told, or told by two messages; a message that came twice with
-other content; more second ones than there were kills.
+other content, or with no manager killed between its two times.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import random
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 from common.etcd import EtcdClient
@@ -51,7 +53,8 @@ class Story:
     mails: MailServer
     channels: int
     notices: list[Notice] = field(default_factory=list)
-    kills: int = 0
+    kills: list[float] = field(default_factory=list)
+    """When each was over, by the monotonic clock."""
 
     async def put(self, number: int) -> list[Notice]:
         """So many more notices, of an event each, spread over the channels."""
@@ -82,7 +85,7 @@ class Story:
         assert popen is not None
         await wait_until(lambda: popen.poll() is not None, description=f"{manager.name} is dead", timeout=within_s)
         manager.popen = None
-        self.kills += 1
+        self.kills.append(time.monotonic())
 
     async def under_faults(self, *, events: int, faults: int, seed: int) -> None:
         """Notices come in small lots; between them something breaks, wherever the senders are."""
@@ -100,12 +103,12 @@ class Story:
 
     async def _kill(self, victim: Process) -> None:
         await self.restart(victim)
-        self.kills += 1
+        self.kills.append(time.monotonic())
 
     async def _kill_all(self, victim: Process) -> None:
         for manager in self.cluster.managers:
             await manager.end(signal.SIGKILL)
-            self.kills += 1
+            self.kills.append(time.monotonic())
         for manager in self.cluster.managers:
             await self.restart(manager)
 
@@ -126,10 +129,10 @@ class Story:
         await asyncio.sleep(8)
         self.cluster.log_store.resume()
 
-    def arrived(self) -> list[tuple[str, bytes]]:
-        """All messages, with their ids."""
-        posted = [(got.headers["webhook-id"], got.raw) for got in self.receiver.got]
-        return posted + [(mail.id, mail.content) for mail in self.mails.mails]
+    def arrived(self) -> list[tuple[str, bytes, float]]:
+        """All messages: their ids, what they say, and when they came."""
+        posted = [(got.headers["webhook-id"], got.raw, got.at) for got in self.receiver.got]
+        return posted + [(mail.id, mail.content, mail.at) for mail in self.mails.mails]
 
     def _got_more_than(self, number: int) -> bool:
         return len(self.arrived()) > number
@@ -146,10 +149,14 @@ class Story:
 
     async def violations(self) -> list[str]:
         """What is not as it should be."""
-        found, by_id, arrived = list[str](), dict[str, bytes](), self.arrived()
-        for message, content in arrived:
-            if by_id.setdefault(message, content) != content:
+        found, by_id = list[str](), dict[str, tuple[bytes, float]]()
+        for message, content, at in sorted(self.arrived(), key=itemgetter(2)):
+            before, last = by_id.setdefault(message, (content, at))
+            by_id[message] = (content, at)
+            if before != content:
                 found.append(f"{message} came with another content")
+            if last != at and not any(last <= kill <= at for kill in self.kills):
+                found.append(f"{message} came once more {at - last:.1f} s later, and no manager was killed meanwhile")
         told = Counter[str]()
         for notice in self.notices:
             there = await self.runlog.notices.get(notice.id)
@@ -159,8 +166,6 @@ class Story:
                 told[there.message] += 1
         totals = {got.headers["webhook-id"]: got.body["data"]["total"] for got in self.receiver.got}
         found += [f"{one} tells {n} events, and not {told[one]}" for one, n in totals.items() if told[one] != n]
-        if (twice := len(arrived) - len(by_id)) > self.kills:
-            found.append(f"{twice} messages came once more, with {self.kills} kills")
         return found
 
 
@@ -190,9 +195,9 @@ async def _run(events: int, faults: int, seed: int) -> int:
     with tempfile.TemporaryDirectory(prefix="etcron-notices-") as directory:
         async with telling(Path(directory), channels=40, managers=2) as story:
             await story.under_faults(events=events, faults=faults, seed=seed)
-            ids = [message for message, _ in story.arrived()]
+            ids = [message for message, _, _ in story.arrived()]
             twice = len(ids) - len(set(ids))
-            said = f"{len(story.notices)} events, {len(set(ids))} messages, {twice} once more, {story.kills} kills"
+            said = f"{len(story.notices)} events, {len(set(ids))} messages, {twice} once more, {len(story.kills)} kills"
             print(said)  # noqa: T201
             violations = await story.violations()
             print(*violations, sep="\n")  # noqa: T201
