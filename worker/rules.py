@@ -33,5 +33,6 @@ class Rules:
                 if change.new is not None:
                     self._by_key[change.key] = RULE.from_json(change.new.value).record
             except ValueError as error:
-                _log.warning("%s is left out: %s", change.key, error, extra={"action": "rule.odd", "key": change.key})
+                key = ascii(change.key)  # it may be no text
+                _log.warning("%s is left out: %s", key, error, extra={"action": "rule.odd", "key": key})
         self.wanted = Wanted(self._by_key.values())

@@ -71,8 +71,9 @@ class NoticeRecords:
                 try:
                     held[name] = form.from_json(change.new.value).record
                 except ValueError as error:
-                    extra = {"action": "notices.odd", "key": change.key, "error": str(error)}
-                    _log.error("%s is left out: %s", change.key, error, extra=extra)
+                    key = ascii(change.key)  # it may be no text
+                    extra = {"action": "notices.odd", "key": key, "error": str(error)}
+                    _log.error("%s is left out: %s", key, error, extra=extra)
             self.changes.notify()
 
         return take
