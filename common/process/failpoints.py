@@ -35,6 +35,7 @@ PLACES: Final[Mapping[str, str]] = {
     "after_outbox": "the log store has what records tell, and the spool has not let go of them",
     "steward_before_verdict": "the steward has found a run lost, and not said so",
     "after_commit": "a manager's edit has been carried out, and is not answered",
+    "before_notices": "what has happened is read from the outbox, and no notice is made of it",
     "after_notices": "notices are made of what has happened, and the alerts do not say so",
     "after_notice_sent": "a server has taken a message, and that is not noted",
 }

@@ -272,6 +272,8 @@ class Term:
         """The notices, then the alerts that have brought them."""
         if not self._election.leading:
             raise TermOverError
+        if failpoints.armed:
+            failpoints.hit("before_notices")
         await self._runlog.notices.put(notices)
         if notices:
             self._sender.wake()
