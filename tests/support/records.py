@@ -20,6 +20,7 @@ class NothingTold:
     """Beside a delivery of which only the records matter: the spool may let go of them at once."""
 
     up_to = sys.maxsize
+    is_full = False
 
     def add(self, records: Sequence[RunRecord], up_to: int) -> None: ...
 

@@ -86,8 +86,9 @@ class Rig:
         self.store = store
         self.delivered: list[RunId] = []
         self.fires_wait = False
+        self.told = NothingTold()
         self.delivery = Delivery(
-            self.spool, store, NothingTold(), clock=clock, commit_timeout_ms=commit_timeout_ms,
+            self.spool, store, self.told, clock=clock, commit_timeout_ms=commit_timeout_ms,
             on_delivered=self.delivered.extend, is_pressed=lambda: self.fires_wait, jitter=lambda: 0.0,
         )  # fmt: skip
 
@@ -393,3 +394,16 @@ async def test_flush_gives_up_at_its_deadline(tmp_path: Path, store: ToldStore) 
         await rig.append(1)
         assert not await rig.delivery.flush(0.05)
         assert rig.delivery.state.waiting == 1
+
+
+async def test_nothing_more_is_written_while_too_much_waits_to_be_told(tmp_path: Path, store: ToldStore) -> None:
+    async with delivering(tmp_path, store) as rig:
+        await rig.append(0)
+        await rig.all_settled()
+        rig.told.is_full = True
+        await rig.append(*range(1, 5))
+        assert not await rig.delivery.flush(0.2)
+        assert store.sizes == [1]
+        rig.told.is_full = False
+        await rig.all_settled()
+    assert sum(store.sizes) == 5

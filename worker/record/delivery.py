@@ -120,6 +120,9 @@ class Tells(Protocol):
 
     up_to: int
 
+    @property
+    def is_full(self) -> bool: ...
+
     def add(self, records: Sequence[RunRecord], up_to: int) -> None: ...
 
 
@@ -268,6 +271,9 @@ class Delivery:
             pass
 
     async def _deliver(self) -> None:
+        while self._telling.is_full:  # etcd is away, and an outage of the log store has left a lot
+            self._spool.changed.clear()
+            await self._sleep(_LOOK_AGAIN_SECONDS)
         began = self._clock.monotonic()
         if self._unwritten:
             await self._write_batch()

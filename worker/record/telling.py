@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from common.clock import Clock
 from common.errors import EtcdError, ForbiddenError, UnavailableError
 from common.etcd import EtcdClient
@@ -46,6 +48,9 @@ _LONGEST_PAUSE_S: Final = 5.0
 _SAID_EVERY_S: Final = 3600.0
 _FIND_S: Final = 5.0
 _AT_ONCE: Final = 1_000
+_MOST_WAITING: Final = 10_000
+_WORTH_FORGETTING: Final = 256
+"""Characters of an output: shorter ones are cheaper to keep than to copy the record for."""
 _RECORDS_A_TURN: Final = 100
 """Of what the loop is held for; then fires that are due have their turn."""
 _QUIET: Final = (Verdict.SUCCESS, Verdict.SKIPPED)
@@ -144,11 +149,16 @@ class Telling:
         self.problem: str | None = None
         """Why nothing is told, for the beat."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many records wait here that no more should come."""
+        return sum(len(batch.left) for batch in self._batches) >= _MOST_WAITING
+
     def add(self, records: Sequence[RunRecord], up_to: int) -> None:
         """The log store has these; the last of them stands there in the spool."""
         now = self._clock.monotonic()
         left = [
-            _Record(record=record, run=self._ended_here(record), since=now)
+            _Record(record=_without_output(record), run=self._ended_here(record), since=now)
             for record in records
             if self._may_tell(record)
         ]
@@ -281,6 +291,11 @@ class Telling:
         if now - self._said_at >= _SAID_EVERY_S:
             self._said_at = now
             _log.error("%s", self.problem, extra={"action": "outbox.forbidden"})
+
+
+def _without_output(record: RunRecord) -> RunRecord:
+    """Many may wait; how much it printed stays known."""
+    return record if len(record.output) <= _WORTH_FORGETTING else replace(record, output="")
 
 
 def _pauses() -> Iterator[float]:
