@@ -40,9 +40,9 @@ async def etcd_counts(endpoint: str) -> EtcdCounts:
 
 
 async def writes_for_no_fire(etcd: EtcdClient) -> int:
-    """How often the keys of beats, sessions, clocks, the roster and the election were written, by their versions."""
+    """How often the keys of beats, sessions, clocks, the roster and the elections were written, by their versions."""
     keys, writes = Keys(), 0
-    for prefix in (keys.beats, keys.workers, keys.clocks, keys.roster, keys.steward):
+    for prefix in (keys.beats, keys.workers, keys.clocks, keys.roster, keys.steward, keys.notifier):
         async for page in etcd.read_prefix(prefix):
             writes += sum(kv.version for kv in page.kvs)
     return writes
