@@ -288,7 +288,9 @@ def _links(told: Told | None, about: About, public_url: str | None) -> list[dict
     job = f"{public_url}/jobs/{quote(told.event.job, safe='')}"
     if told.event.run:
         links.append({"title": "this run", "url": f"{public_url}/runs/{quote(told.event.run, safe='')}"})
-    return [*links, {"title": "the job", "url": job}, {"title": "silence this", "url": f"{job}#silence"}]
+    links.append({"title": "the job", "url": job})
+    is_over = told.event.kind is EventKind.RECOVERED
+    return links if is_over else [*links, {"title": "silence this", "url": f"{job}#alert"}]
 
 
 def _tone(notice: Notice) -> str:

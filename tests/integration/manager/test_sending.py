@@ -141,7 +141,7 @@ async def test_a_failure_is_a_mail_with_output_links_and_the_job_s_own_words(
     assert mail.message["Subject"] == "[etcron] report failed: exit status 3"
     text, html = mail.part("plain"), mail.part("html")
     for said in ("What <b>finance</b> reads.", "(Europe/Berlin)", "Took          4 seconds", "Last success",
-                 "https://wiki.example.org/report", "https://cron.example.org/jobs/report#silence"):  # fmt: skip
+                 "https://wiki.example.org/report", "https://cron.example.org/jobs/report#alert"):  # fmt: skip
         assert said in text
     assert text.count("| no <disk>") == 40
     assert html.count("no &lt;disk&gt;") == 40
