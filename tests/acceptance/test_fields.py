@@ -45,8 +45,10 @@ ELSEWHERE: Final = {
     "test_what_rules_and_the_job_ask_for_is_told",
     "lateAfterSeconds": "tests/unit/test_events.py::"
     "test_late_is_what_starts_after_its_jitter_and_more_than_the_job_allows",
-    "warnAfterSeconds": "tests/unit/test_job_reader.py::test_",
-    "silentAfterSeconds": "tests/unit/test_job_reader.py::test_",
+    "warnAfterSeconds": "tests/integration/manager/test_notifier.py::"
+    "test_run_that_goes_on_for_too_long_is_told_once_whoever_tells_it",
+    "silentAfterSeconds": "tests/integration/manager/test_notifier.py::"
+    "test_job_without_a_success_is_silent_and_the_time_without_a_notifier_does_not_count",
 }  # fmt: skip
 BAD: Final[Mapping[str, Any]] = {
     "name": "a/b", "command": [], "cronExpr": "99 * * * * * *", "every": "5 minutes", "offset": "9h", "after": "0s",

@@ -203,3 +203,27 @@ def test_a_worker_writes_neither_jobs_nor_what_managers_alone_decide() -> None:
     for key in ("/etcron/jobs/j", "/etcron/versions/j/1", "/etcron/drains/w", "/etcron/rules/r", "/etcron/channels/c",
                 "/etcron/silences/s", "/etcron-auth/users/alice"):  # fmt: skip
         assert not any(key.startswith(prefix) for prefix in writes)
+
+
+async def test_worker_whose_role_may_not_read_rules_goes_on_and_tells_problems(
+    own_etcd: EtcdServer, log_store: LogStore, tmp_path: Path
+) -> None:
+    place = Place.new(tmp_path, etcd=own_etcd.endpoint, log_store=log_store.uri)
+    of_an_older_version = [one for one in of_worker(place.prefix) if one.is_needed]
+    async with Admin(own_etcd.endpoint) as admin:
+        await admin.enable_roles(manager=of_manager(place.prefix), worker=of_an_older_version)
+    async with (
+        EtcdClient([place.etcd], user=MANAGER, clock=SystemClock()) as etcd,
+        RunLog(place.log_store, database=place.database) as runlog,
+        working(place, user=WORKER) as worker,
+    ):
+        world = World(place=place, etcd=etcd, runlog=runlog)
+        await check_access(worker.client, of_worker(place.prefix))
+        await worker.deciding()
+        job = await world.save("job", "exit 3")
+        run = await world.ask(job, SystemClock().wall_ms())
+
+        async def told() -> bool:
+            return [str(run)] == [one.run for document in await runlog.read_outbox(9) for one in document.events]
+
+        await wait_until(told, description="the failure is told", timeout=40)
