@@ -339,7 +339,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="post", path="/api/v1/bindings", tag="access", summary="Give somebody a role on some jobs.",
-        takes=bindings.NEW_BINDING.schema, answers={201: ref("Binding")},
+        takes=bindings.NEW_BINDING.schema, answers={201: ref("Binding")}, refuses=(409,),
     ),
     Operation(
         method="delete", path="/api/v1/bindings/{id}", tag="access", parameters=(given.BINDING,), refuses=(404, 409),
@@ -361,7 +361,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="post", path=_CHANNELS, tag="notices", summary="Add a place that messages go to.", headers=_ETAG,
-        takes=channels.CHANNEL_BODY.named_schema, answers={201: _SAVED_CHANNEL},
+        takes=channels.CHANNEL_BODY.named_schema, answers={201: _SAVED_CHANNEL}, refuses=(409,),
     ),
     Operation(
         method="get", path=f"{_CHANNELS}/{{name}}", tag="notices", summary="One channel.", headers=_ETAG,

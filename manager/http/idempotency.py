@@ -53,8 +53,11 @@ READS: Final = frozenset({"/api/v1/jobs/check", "/api/v1/schedule/preview"})
 """They change nothing, and are carried out each time."""
 SECRET: Final = frozenset({
     "/api/v1/users", "/api/v1/tokens", "/api/v1/password", "/api/v1/login", "/api/v1/login/link",
+    "/api/v1/bindings", "/api/v1/channels",
 })  # fmt: skip
-"""A secret goes in or comes out: they take no key, and nothing of them is remembered where others may read it."""
+"""What goes in or comes out is nothing for workers, who read what is remembered: secrets, who may do what, the URLs of
+channels. They take no key.
+"""
 _PREFIX: Final = "/api/v1/"
 _FORM: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 _TOO_LARGE: Final = {"message": "this call was carried out before; its answer was too large to be remembered"}
@@ -167,9 +170,7 @@ def idempotent(
             return await handler(request)
         resource = request.match_info.route.resource
         if resource is not None and resource.canonical in SECRET:
-            message = (
-                f"{HEADER}: this call takes none, for a secret is in it; leave it out, and look before you repeat it"
-            )
+            message = f"{HEADER}: this call takes none; leave it out, and look before you repeat it"
             raise RequestError(400, message)
         body = await read_body(request, read_s)
         head = "\0".join((request.method, request.path_qs, request.content_type)).encode(errors="replace")

@@ -569,9 +569,15 @@ async def test_change_is_recorded_under_the_name_of_whose_token_it_was(guarded: 
 
 
 async def test_attack_token_is_read_from_the_memory_of_idempotent_calls(guarded: Managed, access: Accessing) -> None:
+    """Workers read it; and who may do what, and the URLs of channels, are nothing for them either."""
+    await access.bind("user:alice", Role.ADMIN)
     browser = await logged_in(guarded)
-    response = await browser.request("POST", "/api/v1/tokens", {"name": "ci"}, **{HEADER: "k"})
-    await problem_of(response, 400)
+    for path, body in (
+        ("/api/v1/tokens", {"name": "ci"}),
+        ("/api/v1/bindings", {"subject": "group:dba", "role": "viewer", "labels": "all"}),
+        ("/api/v1/channels", {"name": "ops", "kind": "webhook", "url": "https://hooks.example.org/secret-path"}),
+    ):
+        await problem_of(await browser.request("POST", path, body, **{HEADER: "k"}), 400)
     assert await guarded.etcd.count(guarded.keys.dedupe) == 0
 
 

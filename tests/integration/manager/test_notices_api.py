@@ -12,7 +12,7 @@ from common.access.rights import Role
 from common.notices.events import Event, EventKind
 from common.notices.notice import Notice, NoticeKind, NoticeState, Told
 from common.notices.silences import LONGEST_MS
-from tests.support.access import Accessing
+from tests.support.access import Accessing, as_administrator
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.waiting import wait_until
 
@@ -28,6 +28,13 @@ MAIL: Final[dict[str, Any]] = {
 }
 RULE: Final = {"labels": "all", "to": ["ops"]}
 JOB: Final = {"command": "true", "cronExpr": "@daily"}
+
+
+@pytest.fixture
+async def manager(manager: Managed) -> Managed:
+    """Its calls are an administrator's."""
+    await as_administrator(manager)
+    return manager
 
 
 @pytest.fixture
@@ -109,6 +116,7 @@ async def test_webhook_leads_to_no_internal_address(manager: Managed, host: str)
 
 async def test_webhook_leads_to_an_internal_address_that_is_allowed(place: Place) -> None:
     async with managing(place, noticeNetworks=["10.1.0.0/16"]) as manager:
+        await as_administrator(manager)
         body = {"kind": "webhook", "url": "http://10.1.2.3/x"}
         await manager.call("PUT", f"{API}/channels/hook", body)
         await refused(manager, "PUT", "/channels/hook", body | {"url": "http://10.2.2.3/x"})
@@ -202,6 +210,7 @@ async def test_job_names_no_channel_that_it_may_not_use(ops: Managed, name: str,
 
 async def test_channel_that_another_manager_has_just_made_can_be_named(place: Place) -> None:
     async with managing(place) as one, managing(place) as other:
+        await as_administrator(one)
         for number in range(5):
             await one.call("PUT", f"{API}/channels/c{number}", HOOK)
             await other.call("PUT", f"{API}/jobs/j{number}", JOB | {"notify": [{"to": f"c{number}"}]})
