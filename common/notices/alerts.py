@@ -210,9 +210,13 @@ def has_recovered(alert: Alert, came_to: CameTo) -> Event | None:
 
 
 def notices_of(cause: str, tells: Iterable[Tell], now_ms: int) -> list[Notice]:
-    """One for each channel; the same ids for the same cause."""
+    """One for each channel; the same ids for the same cause. That a run printed something is no news beside its end."""
     by_channel: dict[str, list[Notice]] = {}
+    tells = list(tells)
+    ends = {(tell.channel, tell.told.event.run) for tell in tells if tell.told.event.kind is not EventKind.OUTPUT}
     for tell in tells:
+        if tell.told.event.kind is EventKind.OUTPUT and (tell.channel, tell.told.event.run) in ends:
+            continue
         notice = Notice(
             id=notice_id(cause, tell.channel), channel=tell.channel, kind=tell.kind, created_ms=now_ms,
             told=(tell.told,),
@@ -366,7 +370,7 @@ class _Case:
         held: dict[str, None] = {}
         now: dict[str, None] = {}
         for one in self._setting.applying:
-            reached = alert.in_a_row >= one.after or event.kind is EventKind.SILENT
+            reached = alert.in_a_row >= one.after or not event.job or event.kind is EventKind.SILENT
             if event.kind in one.on and reached:
                 channels = (name for name in one.to if name not in alert.told and (only is None or name in only))
                 (held if self._is_silenced(event, alert.since_ms, one) else now).update(dict.fromkeys(channels))

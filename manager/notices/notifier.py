@@ -364,8 +364,8 @@ class Settings:
         notify = job.saved.spec.notify if job is not None and job.saved is not None else ()
         applying, silences = self._for(event.labels, notify, event.job in self._of_commands)
         return Setting(
-            applying=applying, silences=[*self._by_name.get(event.job, ()), *silences], exists=job is not None,
-            now_ms=self.now_ms,
+            applying=applying, silences=[*self._by_name.get(event.job, ()), *silences],
+            exists=job is not None or self._watching.stale_since_ms is not None, now_ms=self.now_ms,
         )  # fmt: skip
 
     def _for(

@@ -382,7 +382,7 @@ def test_job_that_fails_until_it_is_silent_has_one_alert() -> None:
 
 
 def test_matter_of_the_system_is_told_to_rules_for_the_system_alone_until_it_is_over() -> None:
-    applying = list(applying_to_system({"all": _ALL, "system": Rule(system=True, to=("admins",))}))
+    applying = list(applying_to_system({"all": _ALL, "system": Rule(system=True, after=3, to=("admins",))}))
     setting = Setting(applying=applying, silences=[_silence(_NOON, _NOON + _HOUR)], now_ms=_NOON)
     down = Event(kind=EventKind.WORKER_DOWN, at_ms=_NOON, subject="w1")
     decided = decide(NEVER_HEARD_OF, down, CameTo(), setting)
@@ -419,6 +419,16 @@ def test_notices_of_one_cause_are_one_for_each_channel_with_the_same_ids_whoever
     assert [(one.channel, one.total, len(one.told)) for one in notices] == [("a", 20, 10), ("b", 20, 10)]
     assert [one.id for one in notices_of("outbox/1", tells, _NOON + 5)] == [one.id for one in notices]
     assert {one.id for one in notices_of("outbox/2", tells, _NOON)}.isdisjoint(one.id for one in notices)
+
+
+def test_run_that_fails_and_prints_is_one_event_in_its_message() -> None:
+    notify = Notify(to="ops", on=(EventKind.FAILED, EventKind.OUTPUT))
+    setting = Setting(applying=applying_to_job({}, [notify], {}, {}), now_ms=_NOON)
+    failed, printed, other = _event(1), _event(1, EventKind.OUTPUT), _event(2, EventKind.OUTPUT)
+    tells = [tell for event in (printed, failed, other)
+             for tell in decide(NEVER_HEARD_OF, event, CameTo(), setting).tells]  # fmt: skip
+    (notice,) = notices_of("outbox/1", tells, _NOON)
+    assert [told.event for told in notice.told] == [failed, other]
 
 
 # Which rules apply
