@@ -16,7 +16,7 @@ from common.notices.notice import Group, Notice, NoticeKind, Told, notice_id, tr
 from manager.console.pages import templates_in
 from manager.notices.plain import last_lines
 from manager.notices.rendering import About, facts_of
-from tests.console.console import ROOT, findings, overflow
+from tests.console.console import AXE, ROOT, findings, overflow
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
 
@@ -95,6 +95,7 @@ async def test_every_kind_of_message(browser: Browser, screenshots: Path | None,
         if screenshots is not None:
             await page.screenshot(path=screenshots / f"mail-{name}-{width}-{scheme}.png", full_page=True)
         assert await overflow(page) <= 0, name
-        assert await findings(page) == [], name
+        if AXE.exists():
+            assert await findings(page) == [], name
     assert asked == []
     await context.close()

@@ -139,5 +139,5 @@ async def test_log_store_killed_and_away_for_a_while(place: Place, world: World,
 
             await wait_until(goes_on, description="fires go on without a log store", timeout=40)
             await own_store.start()
-        events = await all_are_told(world, least=8)
+        events = await all_are_told(world, least=6)
     await the_same_and_no_others(world, events)
