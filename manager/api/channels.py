@@ -53,7 +53,7 @@ async def show_channel(request: web.Request) -> web.Response:
     return answer(channel_view(request, kept, await _counts(request)), headers=etag(kept))
 
 
-@needs(Role.ADMIN, everywhere=True)
+@needs(Role.ADMIN, everywhere=True, guarded=True)
 async def add_channel(request: web.Request) -> web.Response:
     """201 with the channel, and what to think of beside it; 409: there is one of this name."""
     name, channel = await CHANNEL_BODY.read_named(request, request.app[PARTS].read_timeout_s)
@@ -61,7 +61,7 @@ async def add_channel(request: web.Request) -> web.Response:
     return await _saved(request, name, channel, NEW)
 
 
-@needs(Role.ADMIN, everywhere=True)
+@needs(Role.ADMIN, everywhere=True, guarded=True)
 async def put_channel(request: web.Request) -> web.Response:
     """Make the channel, or replace it; 412: it is not at the revision that was named."""
     channel = await CHANNEL_BODY.read(request, request.app[PARTS].read_timeout_s)
@@ -81,7 +81,7 @@ def saved_answer(saved: SavedRecord[Any], view: dict[str, Any]) -> web.Response:
     return answer(view | {"warnings": list(saved.warnings)}, status=status, headers=etag(saved.kept))
 
 
-@needs(Role.ADMIN, everywhere=True)
+@needs(Role.ADMIN, everywhere=True, guarded=True)
 async def remove_channel(request: web.Request) -> web.Response:
     """409: a rule or a job names it."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -90,7 +90,7 @@ async def remove_channel(request: web.Request) -> web.Response:
     return answer({"name": name, "message": f"channel {name} is removed"})
 
 
-@needs(Role.ADMIN, everywhere=True)
+@needs(Role.ADMIN, everywhere=True, guarded=True)
 async def test_channel(request: web.Request) -> web.Response:
     """202 with the id of a notice that goes the way of all others; `GET notices/{id}` says what came of it."""
     parts = request.app[PARTS]

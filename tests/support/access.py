@@ -17,6 +17,7 @@ from common.access.credentials import Session, SessionWay, Token, digest_of, spe
 from common.access.rights import Binding, Grant, Role
 from common.access.selectors import EVERYTHING, Selector
 from common.access.subjects import Subject
+from common.clock import SystemClock
 from common.etcd import EtcdClient
 from common.json_text import dumps
 from common.protocol.access_keys import AccessKeys
@@ -145,6 +146,23 @@ class Accessing:
             lambda: all(one.revision >= revision for one in self._directories),
             description="the managers have heard of it",
         )
+
+
+async def administrator_in(etcd: EtcdClient, keys: AccessKeys) -> dict[str, str]:
+    """The header of an administrator's token, put there while nobody of this process watches."""
+    token_id, secret, now_ms = secrets.token_hex(6), secrets.token_hex(32), SystemClock().wall_ms()
+    root = User(name="root", password=None, created_ms=0, created_by="test", changed_ms=0)
+    grant = Grant(role=Role.ADMIN, labels=EVERYTHING, run_as=None, workers=EVERYTHING)
+    binding = Binding(id=secrets.token_hex(6), subject=root.subject, grant=grant)
+    token = Token(
+        id=token_id, digest=digest_of(secret), owner=root.subject, name="test", role=None, created_ms=now_ms,
+        expires_ms=now_ms + HOUR_MS, created_by="test",
+    )  # fmt: skip
+    await etcd.put(keys.user("root"), root.to_json())
+    document = {**binding.to_document(), "createdMs": 0, "createdBy": "test"}
+    await etcd.put(keys.binding(binding.id), dumps(document).encode())
+    await etcd.put(keys.token(token_id), token.to_json())
+    return {"Authorization": f"Bearer {spell_token(token_id, secret)}"}
 
 
 async def as_administrator(manager: Managed) -> dict[str, str]:

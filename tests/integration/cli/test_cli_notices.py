@@ -24,7 +24,7 @@ Write = Callable[[str, str], str]
 
 @pytest.fixture
 async def etcron(etcron: Etcron, manager: Managed) -> Etcron:
-    """As an administrator."""
+    """As an administrator: channels are changed by nobody else, also where no login is asked for."""
     header = await Accessing(manager).user("root", Role.ADMIN)
     etcron.monkeypatch.setenv("ETCRON_TOKEN", header["Authorization"].removeprefix("Bearer "))
     return etcron

@@ -537,6 +537,7 @@ async def test_attack_what_is_made_while_warn_lets_everybody_in_outlives_it(plac
             ("/api/v1/users", {"name": "mallory"}),
             ("/api/v1/services", {"name": "mallory"}),
             ("/api/v1/bindings", {"subject": "user:eve", "role": "admin", "labels": "all", "workers": "all"}),
+            ("/api/v1/channels", {"name": "mallory", "kind": "command", "job": "backup"}),
         ):
             assert (await browser.request("POST", path, body)).status == 403, path
             assert (await stranger.request("POST", path, body)).status == 401, path

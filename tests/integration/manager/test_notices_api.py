@@ -32,7 +32,7 @@ JOB: Final = {"command": "true", "cronExpr": "@daily"}
 
 @pytest.fixture
 async def manager(manager: Managed) -> Managed:
-    """Its calls are an administrator's."""
+    """Its calls are an administrator's: channels are changed by nobody else, also where no login is asked for."""
     await as_administrator(manager)
     return manager
 
