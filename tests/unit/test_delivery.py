@@ -323,6 +323,7 @@ async def test_a_record_that_is_refused_in_every_form_is_set_aside_and_said(
         assert set(rig.delivered) == {record(number).run_id for number in (1, 2, 3)}
         assert store.last["backup"].entries == advances_of([record(1), record(3)])[0].entries
         assert rig.delivery.state.set_aside == 1
+        assert rig.told.added == rig.delivered  # also what it tells
     (line,) = (tmp_path / "rejected.jsonl").read_text().splitlines()
     assert json.loads(line)["record"]["_id"] == str(record(2).run_id)
     assert [entry.__dict__["action"] for entry in caplog.records] == ["record_set_aside"]

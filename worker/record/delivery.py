@@ -317,7 +317,7 @@ class Delivery:
             failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._written = up_to
-        self._telling.add(stored, up_to)
+        self._telling.add(records, up_to)  # also of such as the store takes in no form
         self._pace.written()
         self._on_delivered([record.run_id for record in records])
         for start in range(0, len(stored), _RECORDS_AT_ONCE):
