@@ -125,10 +125,11 @@ class Sender:
                 await self._until_woken()
         finally:
             # What a server has answered meanwhile is noted: else it would be sent once more.
-            if self._turns:
-                await asyncio.wait(self._turns.values(), timeout=_LAST_S)
-            for turn in self._turns.values():
-                turn.cancel()
+            if turns := list(self._turns.values()):
+                await asyncio.wait(turns, timeout=_LAST_S)
+                for turn in turns:
+                    turn.cancel()
+                await asyncio.wait(turns)
 
     async def _until_woken(self) -> None:
         """A second at most."""

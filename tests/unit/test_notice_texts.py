@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+from email import message_from_bytes, policy
 from email.message import EmailMessage
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from common.notices.channels import Channel, ChannelKind
@@ -49,6 +52,18 @@ def test_no_text_becomes_a_header_of_a_mail() -> None:
     assert "Bcc" not in made
     assert not any(one.startswith("Bcc") for one in headers.split("\r\n"))
     assert len(made["Subject"]) < 250
+
+
+@given(st.text(max_size=400), st.text(max_size=400))
+def test_any_text_of_a_job_arrives_as_text(subject: str, body: str) -> None:
+    sent = mail(subject=line(subject), text=f"{last_lines(body)}\n", html=f"<p>{line(body)}</p>")
+    came = message_from_bytes(sent.as_bytes(), policy=policy.default)
+    assert [*came.keys()] == [*mail().keys()]
+    # Where it is folded, Python's email may lose a space.
+    assert "".join(str(came["Subject"]).split()) == "".join(line(subject).split())
+    part = came.get_body(("plain",))
+    assert part is not None
+    assert part.get_content().split() == last_lines(body).split()
 
 
 @pytest.mark.parametrize(
