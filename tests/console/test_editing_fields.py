@@ -154,9 +154,9 @@ async def test_what_a_text_field_cannot_hold_stays_as_it_was(console: Console, c
 
 
 async def test_fields_of_a_later_version_are_kept(console: Console, cluster: Cluster, name: str) -> None:
-    """A later version has saved `notify`, one more member of `retry`, and one more word for `overlap`."""
+    """A later version has saved `escalate`, one more member of `retry`, and one more word for `overlap`."""
     await put(cluster, name, command="true", cronExpr="@yearly")
-    later = {"notify": {"on": ["failed"]}, "overlap": "coalesce"}
+    later = {"escalate": {"on": ["failed"]}, "overlap": "coalesce"}
     sent: list[Any] = []
 
     async def answer(route: Route, request: Request) -> None:
