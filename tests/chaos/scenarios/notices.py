@@ -1,11 +1,11 @@
 """Senders killed while notices come: ``python -m tests.chaos.scenarios.notices --events 1000 --faults 40 --seed 1``.
 
     two managers send to webhooks and by mail; notices come, and now and then something breaks, as drawn: a manager is
-    killed (SIGKILL), or both; one kills itself between a server's answer and its note; the mail server breaks off in
-    the middle of a mail; the log store is frozen for some seconds
+    killed (SIGKILL), or both, or frozen for longer than its lease; one kills itself between a server's answer and its
+    note; the mail server breaks off in the middle of a mail; the log store is frozen for some seconds
 
 Violations, and exit status 1: an event that was not told, or told by two messages; a message that came twice with
-other content, or with no manager killed between its two times.
+other content, or with no manager killed, frozen or woken between its two times.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Story:
     channels: int
     notices: list[Notice] = field(default_factory=list)
     kills: list[float] = field(default_factory=list)
-    """When each was over, by the monotonic clock."""
+    """When each was over, by the monotonic clock; those who were frozen count, too."""
 
     async def put(self, number: int) -> list[Notice]:
         """So many more notices, of an event each, spread over the channels."""
@@ -90,15 +90,16 @@ class Story:
     async def under_faults(self, *, events: int, faults: int, seed: int) -> None:
         """Notices come in small lots; between them something breaks, wherever the senders are."""
         drawn = random.Random(seed)
+        faults_there_are = (
+            self._kill, self._kill, self._kill_all, self._kill_itself, self._break_mail, self._freeze, self._stop,
+        )  # fmt: skip
         for turn in range(faults):
             await self.put(events * (turn + 1) // faults - len(self.notices))
             seen = len(self.arrived())
             # Right behind an answer, mostly: there a note is due.
             await wait_until(partial(self._got_more_than, seen), description="messages arrive", timeout=90)
             await asyncio.sleep(drawn.random() / 10)
-            await drawn.choice(
-                (self._kill, self._kill, self._kill_all, self._kill_itself, self._break_mail, self._freeze)
-            )(drawn.choice(self.cluster.managers))
+            await drawn.choice(faults_there_are)(drawn.choice(self.cluster.managers))
         await self.all_told()
 
     async def _kill(self, victim: Process) -> None:
@@ -120,6 +121,13 @@ class Story:
         with suppress(AssertionError):
             await self.died(victim, within_s=15)
         await self.restart(victim)
+
+    async def _stop(self, victim: Process) -> None:
+        assert victim.popen is not None
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            self.kills.append(time.monotonic())
+            victim.popen.send_signal(number)
+            await asyncio.sleep(2 * _LEASE_S if number is signal.SIGSTOP else 0)
 
     async def _break_mail(self, victim: Process) -> None:
         self.mails.dies_in_data += 1
@@ -156,7 +164,9 @@ class Story:
             if before != content:
                 found.append(f"{message} came with another content")
             if last != at and not any(last <= kill <= at for kill in self.kills):
-                found.append(f"{message} came once more {at - last:.1f} s later, and no manager was killed meanwhile")
+                found.append(
+                    f"{message} came once more {at - last:.1f} s later, and no manager was killed or frozen meanwhile"
+                )
         told = Counter[str]()
         for notice in self.notices:
             there = await self.runlog.notices.get(notice.id)

@@ -391,6 +391,23 @@ async def test_what_a_dead_sender_has_put_together_is_sent_as_it_was(
     assert mail.part("plain").split() == state.messages[0].content.text.split()
 
 
+async def test_a_manager_whose_clock_was_a_minute_ahead_keeps_nothing_back(
+    place: Place, tmp_path: Path, mail_server: MailServer
+) -> None:
+    async with sending(place, tmp_path) as ahead:
+        await ahead.mails_to(mail_server)
+        await ahead.later(60)
+        await ahead.put(failed())
+        await ahead.until(NoticeState.SENT, failed())
+    async with sending(place, tmp_path) as right:
+        await right.put(failed(1))
+        await right.until(NoticeState.SENT, failed(1))
+        state = await right.manager.runlog.notices.state("ops")
+    assert state is not None
+    assert state.last_sent_ms < right.clock.wall_ms()
+    assert len(mail_server.mails) == 2
+
+
 @pytest.mark.parametrize("template", ["message.txt", "message.html"])
 async def test_a_template_with_a_variable_that_is_not_there_loses_no_message(
     place: Place, tmp_path: Path, mail_server: MailServer, template: str
