@@ -11,7 +11,7 @@ from tests.chaos.member import Member
 from tests.chaos.rules.leftovers import KILLED, KILLED_WITH_GUARDIAN
 
 _PLACES = ("before_claim", "after_claim", "before_spawn", "after_spawn", "before_record", "before_unlock",
-           "after_unlock", "after_ack", "steward_before_verdict")  # fmt: skip
+           "after_unlock", "after_ack", "before_outbox", "after_outbox", "steward_before_verdict")  # fmt: skip
 _RIGHT_AFTER_A_CLAIM = ("after_claim", "after_claim", "before_spawn", "after_spawn")
 _ARMED = "restarted, armed"
 _FROZEN_S = (3, 8, 20, 60)
