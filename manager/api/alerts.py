@@ -22,7 +22,7 @@ from common.notices.silences import MAX_REASON, AlertOf, Silence
 from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.schemas import NAME_PATTERN
-from manager.api.silences import sees_silence, silence_view
+from manager.api.silences import seen_view, sees_silence, silence_view
 from manager.http.bodies import Body
 from manager.http.inputs import job_in
 from manager.http.queries import Cursor, Limit, Query, single, word
@@ -121,7 +121,7 @@ async def show_notifications(request: web.Request) -> web.Response:
             )
         ],
         "alert": None if alert is None else (await _views(parts, [alert]))[0],
-        "silences": [silence_view(one) for one in covering if sees_silence(request, one)],
+        "silences": [seen_view(request, one) for one in covering if sees_silence(request, one)],
     })  # fmt: skip
 
 

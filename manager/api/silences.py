@@ -67,7 +67,7 @@ async def list_silences(request: web.Request) -> web.Response:
     await parts.watching.ready()
     kept, _ = await parts.silences.kept.all()  # filtered before it is cut: a cursor is of what the caller sees
     seen = [one for one in kept if sees_silence(request, one) and one.name > (query.cursor or "")]
-    items = [silence_view(one) for one in seen[: query.limit]]
+    items = [seen_view(request, one) for one in seen[: query.limit]]
     return answer({"items": items, "nextCursor": items[-1]["id"] if len(seen) > len(items) else None})
 
 
@@ -104,6 +104,14 @@ def sees_silence(request: web.Request, kept: Kept[Silence]) -> bool:
     if kept.record is None:
         return rights(request).sees_unlabelled
     return request.app[PARTS].silences.sees(kept.record, rights(request))
+
+
+def seen_view(request: web.Request, kept: Kept[Silence]) -> dict[str, Any]:
+    """A silence as calls show it, with those of its jobs that the caller may know of."""
+    view = silence_view(kept)
+    if "jobs" in view and kept.record is not None:
+        view["jobs"] = request.app[PARTS].silences.jobs_seen(kept.record, rights(request))
+    return view
 
 
 def silence_view(kept: Kept[Silence]) -> dict[str, Any]:

@@ -62,6 +62,8 @@ class SilenceService:
             else:
                 if not self.sees(silence, rights):
                     raise NotFoundError(f"there is no silence {silence_id[:128]}")
+                if len(self.jobs_seen(silence, rights)) < len(_jobs_of(silence)):
+                    raise ForbiddenError(f"silence {silence_id} is of more jobs than you may silence")
                 self.check(silence, rights)
             return ()
 
@@ -88,7 +90,12 @@ class SilenceService:
             return True
         if silence.labels is not None:
             return any(_may_meet(grant.labels, silence.labels) for grant in rights.grants)
-        return all(self._catalog.seen(job, rights) is not None for job in _jobs_of(silence))
+        return bool(self.jobs_seen(silence, rights))
+
+    def jobs_seen(self, silence: Silence, rights: Rights) -> list[str]:
+        """Of the jobs that it names those that the caller may know of."""
+        named = _jobs_of(silence)
+        return [job for job in named if rights.sees_all or self._catalog.seen(job, rights) is not None]
 
     async def _sweep(self) -> None:
         """Those that have been over for a day are gone."""

@@ -299,6 +299,25 @@ async def test_silence_that_is_none_is_refused(manager: Managed, case: str) -> N
     assert told(await refused(manager, "POST", "/silences", body)) == said
 
 
+async def test_silence_of_jobs_needs_the_role_on_each_and_shows_each_caller_their_own(place: Place) -> None:
+    async with managing(place, auth="required") as manager:
+        access = Accessing(manager)
+        root = await access.user("root", Role.ADMIN)
+        for team in ("ours", "theirs", "hidden"):
+            await manager.call("PUT", f"{API}/jobs/{team}", JOB | {"labels": {"team": team}}, **root)
+        olive = await access.user("olive", Role.OPERATOR, labels={"team": ["ours"]})
+        await access.bind("user:olive", Role.VIEWER, labels={"team": ["theirs"]})
+        for jobs, status in ((["ours"], 201), (["ours", "theirs"], 403), (["ours", "hidden"], 404), (["none"], 404)):
+            body = {"jobs": jobs, "hours": 1}
+            response = await manager.http.post(f"{API}/silences", json=body, headers=olive)
+            assert response.status == status, jobs
+        made = await manager.call("POST", f"{API}/silences", {"jobs": ["hidden", "ours"], "hours": 1}, **root)
+        response = await manager.http.get(f"{API}/silences", headers=olive)
+        assert sorted(one["jobs"] for one in (await response.json())["items"]) == [["ours"], ["ours"]]
+        response = await manager.http.delete(f"{API}/silences/{made['silence']['id']}", headers=olive)
+        assert "hidden" not in (await problem_of(response, 403))["detail"]
+
+
 async def test_silence_by_labels_needs_the_role_on_all_that_they_select(place: Place) -> None:
     async with managing(place, auth="required") as manager:
         access = Accessing(manager)
