@@ -18,7 +18,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
+from common.etcd import EtcdClient
+from common.protocol.access_keys import AccessKeys
 from tests.console.console import Console, Usual
+from tests.support.access import administrator_in
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.etcd_server import EtcdServer, serving_etcd
 from tests.support.log_store import LogStore, serving_log_store
@@ -84,6 +87,13 @@ async def cluster(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> As
     patient = {"manager-1": ("--api-write-timeout", "20000")}  # a record of 6 MB takes seconds on a busy machine
     async with running_cluster(directory, workers=1, managers=1, worker_flags=quick, flags_of=patient) as cluster:
         yield cluster
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def administrator(cluster: Cluster) -> dict[str, str]:
+    """Channels are changed by nobody else, also where no login is asked for."""
+    async with EtcdClient([cluster.shared[1]]) as etcd:
+        return await administrator_in(etcd, AccessKeys("/etcron"))
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,7 @@ import pytest_asyncio
 from aiosmtpd.smtp import SMTP, Envelope, Session
 from playwright.async_api import Page, expect
 
-from common.etcd import EtcdClient
-from common.protocol.access_keys import AccessKeys
 from tests.console.console import AXE, NARROW, WIDE, Console, findings, overflow, settled
-from tests.support.access import administrator_in
 from tests.support.cluster import Cluster
 from tests.support.waiting import wait_until
 
@@ -50,13 +47,6 @@ async def mails() -> AsyncIterator[Mails]:
     taken.port = server.sockets[0].getsockname()[1]
     async with server:
         yield taken
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def administrator(cluster: Cluster) -> dict[str, str]:
-    """Channels are changed by nobody else, also where no login is asked for."""
-    async with EtcdClient([cluster.shared[1]]) as etcd:
-        return await administrator_in(etcd, AccessKeys("/etcron"))
 
 
 async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(

@@ -106,10 +106,12 @@ async def test_job_of_each_other_trigger_is_previewed_saved_and_shown_again(
     assert await spec_of(cluster, name) == saved
 
 
-async def test_every_field_is_saved_and_shown_again(console: Console, cluster: Cluster, name: str) -> None:
+async def test_every_field_is_saved_and_shown_again(
+    console: Console, cluster: Cluster, name: str, administrator: dict[str, str]
+) -> None:
     mail = {"kind": "email", "to": ["ops@example.org"], "from": "etcron@example.org", "host": "mail.example.org"}
     for channel in ("ops", "finance"):
-        await cluster.call("PUT", f"/api/v1/channels/{channel}", mail)
+        await cluster.call("PUT", f"/api/v1/channels/{channel}", mail, **administrator)
     page = await console.open("/new")
     await settled(page)
     await fill_everything(page, name)

@@ -188,10 +188,10 @@ class Cluster:
                 return body
         raise AssertionError(path)
 
-    async def call(self, method: str, path: str, body: object = None) -> Any:
+    async def call(self, method: str, path: str, body: object = None, **headers: str) -> Any:
         """The answer to a call of ours with a JSON body, which must be a success."""
         assert self.http is not None
-        async with self.http.request(method, self._url(path), json=body) as answer:
+        async with self.http.request(method, self._url(path), json=body, headers=headers) as answer:
             assert answer.status in (200, 201, 202), await answer.text()
             return await answer.json()
 

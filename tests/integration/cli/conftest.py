@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main
+from tests.support.access import as_administrator
 from tests.support.etcd_server import EtcdServer
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing
@@ -84,6 +85,13 @@ async def manager(place: Place) -> AsyncIterator[Managed]:
 def etcron(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> Etcron:
     """The command, and the manager behind it."""
     return Etcron(server=str(manager.http.make_url("/")), monkeypatch=monkeypatch)
+
+
+@pytest.fixture
+async def administrator(etcron: Etcron, manager: Managed) -> None:
+    """The command is an administrator's: channels are changed by nobody else, also where no login is asked for."""
+    header = await as_administrator(manager)
+    etcron.monkeypatch.setenv("ETCRON_TOKEN", header["Authorization"].removeprefix("Bearer "))
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ async def test_importing_again_changes_nothing_and_pauses_nothing(etcron: Etcron
     assert set((await states(etcron)).values()) == {"enabled"}
 
 
+@pytest.mark.usefixtures("administrator")
 async def test_mailto_is_told_once_there_is_its_channel(etcron: Etcron, write: Write) -> None:
     path = write("tab", "MAILTO=ops@example.org\n30 2 * * * backup\n")
     first = await etcron.ok("crontab", "import", path, "--tz", "UTC")

@@ -8,26 +8,16 @@ from typing import Final
 
 import pytest
 
-from common.access.rights import Role
 from common.notices.alerts import Alert, Standing
 from common.notices.events import Event, EventKind
 from common.notices.notice import Notice, NoticeKind, NoticeState
 from common.runlog.alerts import Bucket
 from tests.integration.cli.conftest import Etcron
-from tests.support.access import Accessing
 from tests.support.managing import Managed
 
-pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore, pytest.mark.usefixtures("administrator")]
 
 Write = Callable[[str, str], str]
-
-
-@pytest.fixture
-async def etcron(etcron: Etcron, manager: Managed) -> Etcron:
-    """As an administrator: channels are changed by nobody else, also where no login is asked for."""
-    header = await Accessing(manager).user("root", Role.ADMIN)
-    etcron.monkeypatch.setenv("ETCRON_TOKEN", header["Authorization"].removeprefix("Bearer "))
-    return etcron
 
 
 MAIL: Final = (
