@@ -182,7 +182,9 @@ class Receiver:
         raw = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.got.append(Got(headers=headers, body=await request.json(), raw=raw))
-        return self.answer(request) if self.answer is not None else web.Response(status=self.status, text="said no")
+        if self.answer is not None:
+            return self.answer(request)
+        return web.Response(status=self.status, text="said no", headers={"Location": "/elsewhere"})
 
 
 @contextlib.asynccontextmanager

@@ -312,7 +312,8 @@ async def test_attack_long_answer_outlives_the_token_that_was_revoked(guarded: M
         slow.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_connect(slow, (guarded.http.host, guarded.http.port))
-        lines = ["GET /job/list HTTP/1.1", "Host: localhost", f"Authorization: {headers['Authorization']}"]
+        token = f"Authorization: {headers['Authorization']}"
+        lines = ["GET /job/list HTTP/1.1", "Host: localhost", "Connection: close", token]
         await loop.sock_sendall(slow, "\r\n".join([*lines, "", ""]).encode())
         assert (await loop.sock_recv(slow, 12)).endswith(b"200")
         await access.delete(access.keys.token(token_id(headers)))
