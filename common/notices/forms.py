@@ -23,6 +23,7 @@ from common.protocol.values import MALFORMED, brief, instant, words
 
 LONGEST_URL: Final = 2_000
 _LABEL: Final = r"[A-Za-z0-9]+(-+[A-Za-z0-9]+)*"
+_NUMBER: Final = r"[0-9]+|0[xX][0-9A-Fa-f]*"
 _LOCAL: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
 
 ADDRESS: Final = Pattern(
@@ -105,7 +106,10 @@ def is_host(text_: str) -> bool:
     try:
         ip_address(text_)
     except ValueError:
-        return all(re.fullmatch(_LABEL, label) for label in text_.removesuffix(".").split("."))
+        labels = text_.removesuffix(".").split(".")
+        # A last label such as 1 or 0x7f makes it a number that stands for an IPv4 address, which programs read in ways
+        # of their own.
+        return all(re.fullmatch(_LABEL, one) for one in labels) and not re.fullmatch(_NUMBER, labels[-1])
     return True
 
 

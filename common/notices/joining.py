@@ -141,7 +141,8 @@ def joined(notices: Sequence[Notice]) -> Notice:
         counts = _by_kind_alone(counts)
     groups = tuple(Group(kind=kind, worker=worker, count=n) for (kind, worker), n in counts.most_common())
     kinds = {notice.kind for notice in notices}
-    kind = kinds.pop() if len(kinds) == 1 and not told else NoticeKind.DIGEST
+    is_one = len(kinds) == 1 and (not told or NoticeKind.REPEAT in kinds)
+    kind = kinds.pop() if is_one else NoticeKind.DIGEST
     return replace(first, kind=kind, told=told[:MOST_TOLD], groups=groups)
 
 

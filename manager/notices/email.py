@@ -23,6 +23,8 @@ from manager.notices.ways import ChannelSecrets, PutOffError, RefusedError, Resu
 
 _STEP_S: Final = 30.0
 """One answer of the server."""
+_TAKEN_S: Final = 240.0
+"""The answer to the mail itself: a server may look into it for minutes, and who leaves meanwhile sends it twice."""
 _PORTS: Final = {MailTls.STARTTLS: 587, MailTls.TLS: 465, MailTls.NONE: 25}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9.-]+")
 
@@ -30,9 +32,10 @@ _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9.-]+")
 class Email:
     """A channel with a mail server and recipients."""
 
-    def __init__(self, secrets: ChannelSecrets, tls: Tls) -> None:
+    def __init__(self, secrets: ChannelSecrets, tls: Tls, *, step_s: float = _STEP_S) -> None:
         self._secrets = secrets
         self._tls = tls
+        self._step_s = step_s
         self._names = Names()
 
     async def send(self, name: str, channel: Channel, message: Message) -> Result:
@@ -53,7 +56,7 @@ class Email:
             opened = await _connected(await self._names.addresses(host, port))
             async with aiosmtplib.SMTP(
                 hostname=host, sock=opened, use_tls=channel.tls is MailTls.TLS,
-                start_tls=channel.tls is MailTls.STARTTLS, tls_context=trusted, timeout=_STEP_S,
+                start_tls=channel.tls is MailTls.STARTTLS, tls_context=trusted, timeout=self._step_s,
                 username=channel.user if password else None, password=password, local_hostname=_own_name(),
             ) as server:  # fmt: skip
                 return await _given(server, channel, recipients, mail)
@@ -82,7 +85,7 @@ async def _given(server: aiosmtplib.SMTP, channel: Channel, recipients: Sequence
             else:
                 later.append(f"{recipient}: {said}")
     if taken:
-        await server.data(mail.as_bytes())
+        await server.data(mail.as_bytes(), timeout=_TAKEN_S)
     return Result(accepted=tuple(taken), refused=refused, put_off="; ".join(later)[:500])
 
 

@@ -165,7 +165,8 @@ def facts_of(notice: Notice, about: About, public_url: str | None) -> dict[str, 
         facts["headline"] = f"test of channel {line(notice.channel)}"
         facts["reason"] = f"{line(notice.by) or 'Somebody'} asked for it. Messages of this channel arrive here."
     else:
-        facts["headline"] = digest_words(notice)
+        still = "still: " if notice.kind is NoticeKind.REPEAT else ""
+        facts["headline"] = f"{still}{digest_words(notice)}"
     facts["lines"] = [f"{row['label']}: {row['value']}" for row in facts["rows"]] + [
         one for one in (facts["reason"], facts["description"]) if one
     ]
@@ -200,7 +201,8 @@ def digest_words(notice: Notice) -> str:
     said = []
     for kind, count in of_kind.most_common(3):
         (worker,) = workers[kind] if len(workers[kind]) == 1 else (None,)
-        said.append(f"{count:,} {_SAID[kind][1]}" + (f" on {line(worker, 60)}" if worker else ""))
+        counted = f"{_SAID[kind][1]} ({count:,})" if kind in _SYSTEM else f"{count:,} {_SAID[kind][1]}"
+        said.append(counted + (f" on {line(worker, 60)}" if worker else ""))
     if rest := sum(of_kind.values()) - sum(count for _, count in of_kind.most_common(3)):
         said.append(f"{rest:,} others")
     return f"{notice.total:,} events: {', '.join(said)}" if len(said) > 1 else said[0]

@@ -61,6 +61,8 @@ _AT_A_TIME: Final = 100
 _LAST_S: Final = 3.0
 """For what is being sent when the process is asked to stop."""
 _FORGET_EVERY_S: Final = 3600.0
+_UNWRITTEN_S: Final = 30.0
+"""The notifier waits for it."""
 
 
 class TakenOverError(EtcronError):
@@ -99,8 +101,9 @@ class Sender:
         """Sends what cannot be written down, as the log store is away; whether anybody has it."""
         try:
             message = Message(id=notice.id, notices=(), content=await self._renderer.content([notice]))
-            _, result, _ = await self._given(notice.channel, message)
-        except (UnavailableError, EtcdError):
+            async with asyncio.timeout(_UNWRITTEN_S):
+                _, result, _ = await self._given(notice.channel, message)
+        except (UnavailableError, EtcdError, TimeoutError):
             return False
         return bool(result.accepted)
 
@@ -235,7 +238,8 @@ class Sender:
             failpoints.hit("after_notice_sent")
         noted, outcome = came_to(state, message, result, why, now_ms=self._clock.wall_ms())
         noted = replace(noted, step=noted.step + 1)
-        if noted.failing != state.failing:
+        # Whoever removes a channel ends the alert that it fails: one of the same name may fail anew.
+        if noted.failing != state.failing or (kind and outcome.state is NoticeState.FAILED):
             await _surely(partial(self._runlog.put_outbox, outbox_documents([_told(noted, outcome)], outcome.at_ms)))
         # However long the log store is away: what a server has taken must not be sent again.
         await _surely(partial(self._write, noted))

@@ -80,6 +80,12 @@ class SystemEvents:
                 has_steward=await self._etcd.get(self._keys.steward) is not None,
                 clocks=await self._inventory.clocks(), etcd_full=self._fullness(), now_ms=self.now_ms(),
             )  # fmt: skip
+            # Where its channel is gone, nobody says any more that its messages go.
+            gone = [
+                key for key, alert in there.items()
+                if alert.event.kind is EventKind.NOTICES_FAILING
+                and await self._etcd.get(self._keys.channel(alert.event.subject)) is None
+            ]  # fmt: skip
         except EtcronError:
             return []
         measured = None if seen.clocks is None else seen.clocks.measured.get(self._name)
@@ -93,7 +99,7 @@ class SystemEvents:
         ]  # fmt: skip
         over = [
             recovered(alert, at_ms=seen.now_ms) for key, alert in there.items()
-            if alert.event.kind in _LOOKS and key not in wrong
+            if key in gone or (alert.event.kind in _LOOKS and key not in wrong)
         ]  # fmt: skip
         return new + over
 

@@ -13,7 +13,7 @@ import hmac
 import json
 import re
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import aiohttp
 
@@ -29,6 +29,9 @@ _MOST_BYTES: Final = 65_536
 _WITHIN_S: Final = 30.0
 _TEMPORARY: Final = frozenset({408, 425, 429})
 _ENDS_LINK: Final = re.compile(r"[<>|]")
+_PARTS_OF_URL: Final = re.compile(r"[/?&=;]")
+_SHORT: Final = 6
+"""Parts of a URL with fewer characters are no secrets, but words that an answer may well have."""
 
 
 class Hooks:
@@ -64,12 +67,20 @@ class Hooks:
             raise PutOffError(f"{host} cannot be reached: {type(error).__name__}") from None
         if 200 <= status < 300:
             return Result(accepted=(host,))
-        said = f"{host} answers {status} {line(content.decode(errors='replace'))}".strip()
+        said = f"{host} answers {status} {_words(content, url)}".strip()
         if 300 <= status < 400:
             raise RefusedError(f"{said} (redirects are not followed: give the URL that it leads to)")
         if 400 <= status < 500 and status not in _TEMPORARY:
             raise RefusedError(said)
         raise PutOffError(said)
+
+
+def _words(content: bytes, url: str) -> str:
+    """What the server says; nothing where it says the URL back, as many do: whoever knows that may post there."""
+    text, parts = content.decode(errors="replace"), urlsplit(url)
+    secrets = [one for one in _PARTS_OF_URL.split(f"{parts.path}?{parts.query}") if len(one) >= _SHORT]
+    shown = unquote(text).casefold()
+    return "" if any(unquote(one).casefold() in shown for one in secrets) else line(text)
 
 
 class Webhook:

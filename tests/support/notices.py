@@ -56,6 +56,8 @@ class MailServer:
     """So many times, the connection breaks where half of a mail has come."""
     on_mail: Callable[[], None] | None = None
     """Called when one has come, before that is said."""
+    takes_s: float = 0
+    """So long it looks into a mail before it says that it has it."""
     hangs: bool = False
     """It takes connections, and says nothing."""
     login: tuple[str, str] | None = None
@@ -107,6 +109,7 @@ class MailServer:
             return self.answers["DATA"]
         assert isinstance(envelope.content, bytes)
         self.mails.append(Mail(recipients=list(envelope.rcpt_tos), content=envelope.content))
+        await asyncio.sleep(self.takes_s)
         if self.on_mail is not None:
             self.on_mail()
         return "250 OK"

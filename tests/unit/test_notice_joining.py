@@ -85,6 +85,12 @@ def test_tests_that_wait_together_are_one_test() -> None:
     assert (joined(tests).kind, joined(tests).total) == (NoticeKind.TEST, 0)
 
 
+def test_what_still_is_so_is_said_as_such_also_where_it_goes_together() -> None:
+    again = [notice(number, kind=NoticeKind.REPEAT) for number in range(2)]
+    assert joined(again).kind is NoticeKind.REPEAT
+    assert joined([*again, notice(2)]).kind is NoticeKind.DIGEST
+
+
 @dataclass(frozen=True)
 class Rests:
     state: ChannelState

@@ -92,6 +92,8 @@ BAD: dict[str, tuple[Form[Any], dict[str, Any], list[str]]] = {
     "a command without a job": (CHANNEL, {"kind": "command"}, ["job: is missing, and kind command needs it"]),
     "labels that select nothing": (CHANNEL, WEBHOOK | {"labels": {}}, ["labels: is {}"]),
     "a rule that goes nowhere": (RULE, {"labels": "all"}, ["to: is missing"]),
+    "a number that some take for 127.0.0.1": (CHANNEL, WEBHOOK | {"url": "http://0x7f.1/x"}, ["url: has no host"]),
+    "another one": (CHANNEL, WEBHOOK | {"url": "http://2130706433/x"}, ["url: has no host"]),
     "a rule of nothing": (RULE, {"to": ["ops"]}, ["labels: is missing"]),
     "a rule of jobs and the system": (RULE, ALL_FAILURES | {"system": True}, ["labels: is given beside system"]),
     "events of jobs for the system": (

@@ -19,7 +19,7 @@ from common.clock import SystemClock
 from common.jobs.reader import parse_job
 from common.notices.alerts import Alert
 from common.notices.channels import CHANNEL
-from common.notices.events import EventKind, events_of
+from common.notices.events import Event, EventKind, events_of
 from common.notices.forms import Stored
 from common.notices.notice import Notice
 from common.notices.rules import RULE
@@ -221,6 +221,18 @@ async def test_worker_that_is_gone_is_told_to_rules_for_the_system_and_that_it_i
     await here.has_taken_all()
     await here.manager.etcd.delete(here.manager.keys.roster_entry("w3"))
     await here.says("admins: system worker-down", "admins: recovered recovered")
+
+
+async def test_channel_that_fails_and_is_removed_fails_no_longer(here: Telling) -> None:
+    await here.rule("sys", system=True)
+    key = here.manager.keys.channel("hook")
+    await here.manager.etcd.put(key, CHANNEL.to_json(Stored(record=CHANNEL.read(
+        {"kind": "webhook", "url": "https://hooks.example.org"}))))  # fmt: skip
+    failing = Event(kind=EventKind.NOTICES_FAILING, at_ms=NOW, subject="hook")
+    await here.manager.runlog.put_outbox(outbox_documents([failing], NOW))
+    await here.says("ops: system notices-failing")
+    await here.manager.etcd.delete(key)
+    await here.says("ops: system notices-failing", "ops: recovered recovered")
 
 
 async def test_runs_that_are_lost_with_one_worker_are_one_message_though_they_are_found_one_after_the_other(

@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from common.clock import SystemClock
 from common.jobs.reader import parse_job
 from common.notices.channels import CHANNEL
 from common.notices.events import Event, EventKind
 from common.notices.forms import Stored
+from common.notices.joining import Content, Message
 from common.notices.notice import Notice, NoticeKind, NoticeState, Told, notice_id, trial_notice
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.saved_job import SavedJob
+from manager.notices.email import Email
+from manager.notices.ways import ChannelSecrets, Tls
 from manager.notices.webhook import signature
 from tests.support.background import running
 from tests.support.certificates import Authority
@@ -324,6 +328,34 @@ async def test_slack_gets_a_text_and_its_secret_url_is_told_to_nobody(
     await here.until(NoticeState.SENT, failed())
     assert receiver.got[1].body["text"].startswith("*[etcron] job-0 failed: exit status 3*\nJob: job-0\n")
     assert "s3cret" not in caplog.text
+
+
+async def test_a_server_that_says_the_secret_url_back_does_not_tell_it_to_all(
+    here: Sending, receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret(tmp_path, "slack-url", receiver.url + "/T0/s3cr%65t")
+    await here.channel("ops", kind="slack", urlSecret="slack-url")
+    receiver.answer = lambda request: web.Response(status=404, text=f"Cannot POST {request.path}")
+    await here.put(failed())
+    await here.until(NoticeState.FAILED, failed(), error="127.0.0.1 answers 404")
+    [notice] = (await here.manager.runlog.notices.page()).items
+    assert notice.error == "127.0.0.1 answers 404"
+    assert "s3cr" not in caplog.text
+
+
+async def test_a_mail_server_that_looks_into_a_mail_for_long_gets_it_once(
+    here: Sending, mail_server: MailServer
+) -> None:
+    mail_server.takes_s = 1.5
+    way = Email(ChannelSecrets(None), Tls(), step_s=1.0)
+    channel = CHANNEL.read({
+        "kind": "email", "host": "127.0.0.1", "port": mail_server.port, "tls": "none", "from": "etcron@example.org",
+        "to": ["ann@example.org"],
+    })  # fmt: skip
+    content = Content(subject="s", text="t", html="<p>t</p>", facts="{}", created_ms=NOW)
+    result = await way.send("ops", channel, Message(id="one", notices=("one",), content=content))
+    assert result.accepted == ("ann@example.org",)
+    assert len(mail_server.mails) == 1
 
 
 async def test_a_command_channel_asks_for_one_run_however_often_it_is_told(here: Sending) -> None:
