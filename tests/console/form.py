@@ -43,7 +43,7 @@ EVERYTHING: Final[dict[str, Any]] = {
     "priority": -5,
     "description": "The books of the day, <b>for the bank</b>.",
     "links": [{"title": "Runbook", "url": "https://wiki.example.com/books?a=1&b=2"}],
-    "notify": [{"to": "ops", "on": [], "after": 1}, {"to": "finance", "on": ["succeeded", "output"], "after": 3}],
+    "notify": [{"to": "office", "on": [], "after": 1}, {"to": "finance", "on": ["succeeded", "output"], "after": 3}],
     "warnAfterSeconds": 3600,
     "lateAfterSeconds": 60,
     "silentAfterSeconds": 90000,
@@ -68,7 +68,7 @@ PAIRS: Final = (
 )  # fmt: skip
 
 ROWS: Final[tuple[tuple[str, dict[str, str]], ...]] = (
-    ("links", {"title": "Runbook", "url": "https://wiki.example.com/books?a=1&b=2"}), ("notify", {"to": "ops"}),
+    ("links", {"title": "Runbook", "url": "https://wiki.example.com/books?a=1&b=2"}), ("notify", {"to": "office"}),
     ("notify", {"to": "finance", "on": "succeeded, output", "after": "3"}),
 )  # fmt: skip
 

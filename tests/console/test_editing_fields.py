@@ -110,7 +110,7 @@ async def test_every_field_is_saved_and_shown_again(
     console: Console, cluster: Cluster, name: str, administrator: dict[str, str]
 ) -> None:
     mail = {"kind": "email", "to": ["ops@example.org"], "from": "etcron@example.org", "host": "mail.example.org"}
-    for channel in ("ops", "finance"):
+    for channel in ("office", "finance"):
         await cluster.call("PUT", f"/api/v1/channels/{channel}", mail, **administrator)
     page = await console.open("/new")
     await settled(page)
