@@ -82,7 +82,7 @@ class Notify:
         unset="failed, timeout, lost, missed, recovered; late, slow, silent, fast")] = ()  # fmt: skip
     """Empty: `DEFAULT_ON`."""
     after: Annotated[int, Number(low=1, high=100, whole=True, unit=""), says(
-        "after", "only after so many problems in a row", 3, label="After so many in a row", hint="")] = 1  # fmt: skip
+        "after", "only after so many problems in a row", 3, label="In a row", hint="")] = 1  # fmt: skip
 
     @property
     def kinds(self) -> tuple[EventKind, ...]:
