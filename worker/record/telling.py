@@ -182,7 +182,7 @@ class Telling:
             self._came.clear()
             while self._batches:
                 await self._tell()
-                if self._batches and not self._came.is_set():
+                if self._batches:  # also where more came meanwhile: what is not known yet is told by others' work
                     await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _ended_here(self, record: RunRecord) -> Run | None:
