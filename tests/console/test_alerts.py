@@ -58,13 +58,13 @@ async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(
     await page.get_by_label("Kind").select_option("email")
     await page.get_by_role("button", name="Continue").click()
     for label, text in (
-        ("Name", "ops"), ("To", "ops@example.com"), ("From", "etcron@example.com"), ("Mail server", "127.0.0.1"),
+        ("Name", "mails"), ("To", "ops@example.com"), ("From", "etcron@example.com"), ("Mail server", "127.0.0.1"),
         ("Port", str(mails.port)),
     ):  # fmt: skip
         await page.get_by_label(label, exact=True).fill(text)
     await page.get_by_label("Encryption").select_option("none")
     await page.get_by_role("button", name="Add", exact=True).click()
-    await page.get_by_role("button", name="Send a test: ops").click()
+    await page.get_by_role("button", name="Send a test: mails").click()
     await mails.has_come("[etcron]")
     await console.shoot_all(page, "notifications", whole=True)
 
@@ -95,12 +95,12 @@ async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(
     await page.goto("/alerts")
     await expect(page.locator("#ended tr", has_text=name)).to_contain_text("failed")
     await cluster.call("DELETE", f"/api/v1/rules/{name}")
-    await page.request.delete("/api/v1/channels/ops")
+    await page.request.delete("/api/v1/channels/mails")
 
 
 async def _add_rule(page: Page, name: str) -> None:
     await page.locator("#new-rule").click()
-    for label, text in (("Name", name), ("Labels of the jobs", f"of={name}"), ("Channels", "ops")):
+    for label, text in (("Name", name), ("Labels of the jobs", f"of={name}"), ("Channels", "mails")):
         await page.locator(".modal").get_by_label(label, exact=True).fill(text)
     await page.get_by_role("button", name="Add", exact=True).click()
     await expect(page.locator("#rules")).to_contain_text(name)
