@@ -13,6 +13,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -291,9 +292,15 @@ def _read(document: Document) -> Notice | None:
             "channel": str(document["channel"]).removeprefix(_CHANNEL),
         })  # fmt: skip
     except (KeyError, ValueError) as error:
-        extra = {"action": "notice.odd", "id": str(document.get("_id"))}
-        _log.error("%s in the collection notices is none of ours: %s", document.get("_id"), error, extra=extra)
+        _say_odd(str(document.get("_id")), str(error))
         return None
+
+
+@lru_cache(maxsize=1000)
+def _say_odd(which: str, why: str) -> None:
+    """Logged once, however often it is read."""
+    extra = {"action": "notice.odd", "id": which}
+    _log.error("%s in the collection notices is none of ours: %s", which, why, extra=extra)
 
 
 def _state_document(state: ChannelState) -> Document:

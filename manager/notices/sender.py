@@ -168,7 +168,7 @@ class Sender:
                 if state.owner != self._name:
                     return _TAKEN_S
                 if not await self._served(await self._finish(state)):
-                    return 0.0
+                    return _TAKEN_S  # what waits cannot be read: another version's manager may send it
         except (UnavailableError, EtcdError, TakenOverError) as error:
             _log.debug("channel %s is served later: %s", channel, error, extra=extra)
             return _AGAIN_S

@@ -127,6 +127,16 @@ async def test_only_what_has_ended_is_sent_again(runlog: RunLog) -> None:
     assert await runlog.notices.get(one.id) == replace(one, resends=1)
 
 
+async def test_a_notice_of_a_later_version_waits_and_is_told_of_once(
+    runlog: RunLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    later: Any = "of-a-later-version"
+    await runlog.notices.put([replace(notice(0), kind=later), notice(1)])
+    for _ in range(3):
+        assert await runlog.notices.waiting("ops", 9) == [notice(1)]
+    assert len([one for one in caplog.records if "none of ours" in one.getMessage()]) == 1
+
+
 async def test_old_notices_are_forgotten(runlog: RunLog) -> None:
     await runlog.notices.prepare()
     await runlog.notices.put([notice(0), notice(1), notice(5)])
