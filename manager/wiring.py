@@ -150,7 +150,10 @@ def make_parts(
     watching.catalog.trust = None if seal is None else seal.trust
     kept = Records(etcd, clock=clock, patience_s=patience_s, known=watching.notices.has_reached)
     rules = KeptRecords[Rule](kept, RULE, keys.rules, what="rule", most=MOST_RULES)
-    channels = ChannelService(kept, keys, watching.catalog, rules, Reach.of(config.notice_networks))
+    of_channels = ChannelSecrets(config.secrets_directory)
+    channels = ChannelService(
+        kept, keys, watching.catalog, rules, Reach.of(config.notice_networks), of_channels if config.notifier else None
+    )
     service = JobService(
         etcd,
         keys,
@@ -200,7 +203,7 @@ def make_parts(
         presence,
         name=name,
         renderer=Renderer(templates, etcd, keys, runlog, clock=clock, public_url=config.public_url),
-        ways=_ways_of_notices(config, run_now, clock),
+        ways=_ways_of_notices(config, of_channels, run_now, clock),
         clock=clock,
     )
     notifier = Notifier(
@@ -307,8 +310,10 @@ def _spec_of(catalog: Catalog, name: str) -> JobSpec | None:
     return None if job is None or job.saved is None else job.saved.spec
 
 
-def _ways_of_notices(config: ManagerConfig, run_now: RunNow, clock: Clock) -> Mapping[ChannelKind, NoticeWay]:
-    of_channels, tls = ChannelSecrets(config.secrets_directory), Tls()
+def _ways_of_notices(
+    config: ManagerConfig, of_channels: ChannelSecrets, run_now: RunNow, clock: Clock
+) -> Mapping[ChannelKind, NoticeWay]:
+    tls = Tls()
     hooks = Hooks(of_channels, tls, Reach.of(config.notice_networks))
     return {
         ChannelKind.EMAIL: Email(of_channels, tls), ChannelKind.WEBHOOK: Webhook(hooks, clock),

@@ -59,6 +59,14 @@ class ChannelSecrets:
         except (SecretError, UnavailableError) as error:
             raise PutOffError(str(error)) from None
 
+    async def fault(self, name: str) -> str | None:
+        """Why it cannot be read, without its value; None: it can."""
+        try:
+            await self.text(name)
+        except PutOffError as error:
+            return str(error)
+        return None
+
     def _read(self, name: str) -> str:
         """Blocks."""
         credentials = credentials_directory()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from common.access.rights import Rights, Role, spelled
 from common.access.selectors import EVERYTHING
@@ -25,17 +25,27 @@ _TOLD: Final = 5
 _ON_ITS_WAY_S: Final = 0.5
 
 
+class Secrets(Protocol):
+    """Those that channels name."""
+
+    async def fault(self, name: str) -> str | None:
+        """Why it cannot be read here, without its value; None: it can."""
+
+
 class ChannelService:
     """Saves and removes channels."""
 
     def __init__(
-        self, records: Records, keys: Keys, catalog: Catalog, rules: KeptRecords[Rule], reach: Reach
+        self, records: Records, keys: Keys, catalog: Catalog, rules: KeptRecords[Rule], reach: Reach,
+        secrets: Secrets | None,
     ) -> None:  # fmt: skip
+        """``secrets``: None where this manager sends nothing, and so need not have them."""
         self.kept = KeptRecords[Channel](records, CHANNEL, keys.channels, what="channel", most=MOST_CHANNELS)
         self._keys = keys
         self._catalog = catalog
         self._rules = rules
         self._reach = reach
+        self._secrets = secrets
 
     async def save(self, name: str, channel: Channel, *, by: str, if_match: int | None = None) -> SavedRecord[Channel]:
         """InvalidInputError: its URL leads to where no webhook may go. Else as `KeptRecords.put`."""
@@ -74,6 +84,10 @@ class ChannelService:
             found.append(f"{_listed('job', unfit)} may not use it by its labels, so nothing of their own goes there")
         if channel.job is not None and channel.job not in self._catalog:
             found.append(f"there is no job {channel.job}: messages fail until there is")
+        if self._secrets is not None:
+            named = filter(None, (channel.password_secret, channel.url_secret, channel.signing_secret))
+            faults = [await self._secrets.fault(secret) for secret in named]
+            found += [f"{fault}; messages wait until it can be read" for fault in faults if fault is not None]
         return found
 
     async def _jobs_naming(self, channel: str) -> list[tuple[str, Mapping[str, str]]]:

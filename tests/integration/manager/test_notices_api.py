@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -214,6 +215,20 @@ async def test_channel_that_another_manager_has_just_made_can_be_named(place: Pl
         for number in range(5):
             await one.call("PUT", f"{API}/channels/c{number}", HOOK)
             await other.call("PUT", f"{API}/jobs/j{number}", JOB | {"notify": [{"to": f"c{number}"}]})
+
+
+@pytest.mark.parametrize(("sends", "warnings"), [(True, 1), (False, 0)])
+async def test_secret_that_is_not_there_is_said_where_messages_are_sent(
+    place: Place, tmp_path: Path, *, sends: bool, warnings: int
+) -> None:
+    (tmp_path / "there").write_text("https://hooks.example.org/x")
+    (tmp_path / "there").chmod(0o600)
+    body = {"kind": "webhook", "urlSecret": "there", "signingSecret": "not-there"}
+    async with managing(place, secretsDirectory=str(tmp_path), notifier=sends) as manager:
+        await as_administrator(manager)
+        said = (await manager.call("PUT", f"{API}/channels/hook", body))["warnings"]
+    assert len(said) == warnings
+    assert all(one.startswith("secret not-there is not on this manager: ") for one in said)
 
 
 async def test_job_that_gets_messages_is_saved_by_administrators_alone(place: Place) -> None:
