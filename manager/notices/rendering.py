@@ -63,6 +63,7 @@ _SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
 }
 """Of one event, with the job or what else it is about; of several, behind their number."""
 _SYSTEM: Final = frozenset(kind for kind in EventKind if kind.is_of_the_system)
+_OVER: Final = "over: "
 _GOOD: Final = frozenset({EventKind.RECOVERED, EventKind.SUCCEEDED})
 _NEUTRAL: Final = frozenset({EventKind.OUTPUT, EventKind.SKIPPED, EventKind.SLOW, EventKind.FAST, EventKind.LATE})
 
@@ -183,7 +184,7 @@ def sentence(told: Told) -> str:
         return f"{about} fails and recovers, again and again"
     was, _, subject = about.partition("/")
     if event.kind is EventKind.RECOVERED and not event.job and was in _SYSTEM:
-        return f"over: {_SAID[EventKind(was)][0].format(subject)}"
+        return f"{_OVER}{_SAID[EventKind(was)][0].format(subject)}"
     said = _SAID[event.kind][0].format(about) + (f" ({event.count:,} times)" if event.count > 1 else "")
     detail = line(event.err or event.reason or "", 120)
     if event.kind is EventKind.FAILED and not detail and event.exit_code is not None:
@@ -215,7 +216,8 @@ def _headline(told: Told, kind: NoticeKind) -> str:
     if kind is NoticeKind.REPEAT:
         return f"still: {sentence(told)}"
     if told.event.kind is EventKind.RECOVERED and told.since_ms is not None:
-        return f"{sentence(told)} after {_span(told.event.at_ms - told.since_ms)}"
+        said, after = sentence(told), f"after {_span(told.event.at_ms - told.since_ms)}"
+        return f"over {after}: {said.removeprefix(_OVER)}" if said.startswith(_OVER) else f"{said} {after}"
     return sentence(told)
 
 

@@ -6,6 +6,7 @@ import base64
 import json
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,10 +14,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from common.notices.channels import Channel, ChannelKind
+from common.notices.events import Event, EventKind
 from common.notices.joining import Content, Message
+from common.notices.notice import Notice, NoticeKind, Told
 from manager.notices.command import environment
 from manager.notices.email import as_mail
 from manager.notices.plain import MOST_LINES, last_lines, line
+from manager.notices.rendering import About, facts_of
 from manager.notices.webhook import signature, slack_text
 
 SAYS = Content(subject="[etcron] j failed", text="It failed.\n", html="<p>It failed.</p>", facts="{}", created_ms=0)
@@ -117,3 +121,19 @@ def test_a_run_gets_at_most_64_kib() -> None:
     given = environment("ops", Message(id="a", notices=(), content=large))
     assert sum(len(name) + len(value.encode()) for name, value in given.items()) <= 65_536
     assert "ETCRON_NOTICE_JSON" not in given
+
+
+def _of(kind: EventKind, subject: str = "", since_ms: int | None = None, **job: Any) -> Told:
+    return Told(event=Event(kind=kind, at_ms=90_000, subject=subject, **job), since_ms=since_ms)
+
+
+@pytest.mark.parametrize(("kind", "told", "headline"), [
+    (NoticeKind.RECOVERED, [_of(EventKind.RECOVERED, "notices-failing/ops", 30_000)],
+     "over after 1 minute: messages to channel ops fail"),
+    (NoticeKind.RECOVERED, [_of(EventKind.RECOVERED, job="j", since_ms=30_000)], "j is fine again after 1 minute"),
+    (NoticeKind.REPEAT, [_of(EventKind.FAILED, job="i"), _of(EventKind.FAILED, job="j")], "still: 2 failed"),
+    (NoticeKind.DIGEST, [_of(EventKind.WORKER_DOWN, "w1"), _of(EventKind.WORKER_DOWN, "w2")], "worker down (2)"),
+])  # fmt: skip
+def test_a_headline_says_what_is_so(kind: NoticeKind, told: list[Told], headline: str) -> None:
+    notice = Notice(id="n", channel="ops", kind=kind, created_ms=90_000, told=tuple(told))
+    assert facts_of(notice, About(now_ms=90_000), None)["headline"] == headline
