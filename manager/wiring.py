@@ -117,7 +117,7 @@ def make_parts(
     )
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
-    told = Told(runlog, clock)
+    told = Told(runlog, clock, exists=lambda channel: watching.notices.has_channel(channel))
     guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
     health = Health(
         etcd,

@@ -79,9 +79,11 @@ def _failing(channel: str, counts: ChannelCounts) -> str:
 class Told:
     """For lists, metrics and ``/readyz``. Every call: UnavailableError where the log store is away."""
 
-    def __init__(self, runlog: RunLog, clock: Clock) -> None:
+    def __init__(self, runlog: RunLog, clock: Clock, *, exists: Callable[[str], bool]) -> None:
+        """``exists``: whether there is such a channel; what its messages came to is of no more use where it is gone."""
         self._alerts = _Kept(runlog.alerts.read, clock, _ALERTS_S)
         self._runlog = runlog
+        self._exists = exists
         self._waiting = _Kept(self._look, clock, _COUNTS_S)
         self._channels = _Kept(runlog.notices.by_channel, clock, _ALERTS_S)
 
@@ -98,7 +100,7 @@ class Told:
         return await self._waiting.get()
 
     async def by_channel(self) -> Mapping[str, ChannelCounts]:
-        return await self._channels.get()
+        return {name: counts for name, counts in (await self._channels.get()).items() if self._exists(name)}
 
     async def _look(self) -> Waiting:
         notices, first = await self._runlog.notices.counts(), await self._runlog.read_outbox(1)

@@ -30,6 +30,9 @@ class NoticeRecords:
         self.channels: dict[str, Channel] = {}
         self.rules: dict[str, Rule] = {}
         self.silences: dict[str, Silence] = {}
+        self._channels_at = keys.channels
+        self._unreadable: set[str] = set()
+        """Keys."""
         self.changes = Changes()
         """Tells of each change of any of them."""
         self._mirrors = [
@@ -57,6 +60,10 @@ class NoticeRecords:
         for mirror in self._mirrors:
             await mirror.synced.wait()
 
+    def has_channel(self, name: str) -> bool:
+        """Whether there is one of this name, also where it cannot be read, or nothing has been read yet."""
+        return name in self.channels or self._channels_at + name in self._unreadable or not self.are_read
+
     async def has_reached(self, revision: int) -> bool:
         """Whether everything up to this revision is known; waits a second for it. Quiet prefixes tell none."""
         return await self.changes.until(lambda: max(m.newest_mod_revision for m in self._mirrors) >= revision, 1.0)
@@ -66,11 +73,13 @@ class NoticeRecords:
             for change in changes:
                 name = change.key.removeprefix(prefix)
                 held.pop(name, None)
+                self._unreadable.discard(change.key)
                 if change.new is None:
                     continue
                 try:
                     held[name] = form.from_json(change.new.value).record
                 except ValueError as error:
+                    self._unreadable.add(change.key)
                     key = ascii(change.key)  # it may be no text
                     extra = {"action": "notices.odd", "key": key, "error": str(error)}
                     _log.error("%s is left out: %s", key, error, extra=extra)

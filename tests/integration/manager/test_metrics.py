@@ -136,8 +136,12 @@ async def test_notices_that_wait_and_alerts_that_are_open(manager: Managed) -> N
         Notice(id=f"{number:032}", channel="ops", kind=NoticeKind.PROBLEM, created_ms=at_ms, state=state)
         for number, state in enumerate((NoticeState.WAITING, NoticeState.WAITING, NoticeState.FAILED))
     ])  # fmt: skip
-    state = await manager.runlog.notices.claim("ops", "me")
-    await manager.runlog.notices.write(structs.replace(state, failing=True), owner="me")
+    await manager.etcd.put(manager.keys.channel("ops"), b"also one that cannot be read")
+    for channel in ("ops", "removed"):
+        state = await manager.runlog.notices.claim(channel, "me")
+        await manager.runlog.notices.write(structs.replace(state, failing=True), owner="me")
+    known = manager.parts.watching.notices
+    await wait_until(lambda: not known.has_channel("removed") and known.has_channel("ops"), description="it is known")
     manager.parts.sender.sent["email", "sent"] = 3
     samples = await scrape(manager)
     assert (samples["etcron_notices{state=waiting}"], samples["etcron_notices{state=failed}"]) == (2, 1)
