@@ -85,7 +85,7 @@ async def _given(server: aiosmtplib.SMTP, channel: Channel, recipients: Sequence
             else:
                 later.append(f"{recipient}: {said}")
     if taken:
-        await server.data(mail.as_bytes(), timeout=_TAKEN_S)
+        await server.data(as_sent(mail), timeout=_TAKEN_S)
     return Result(accepted=tuple(taken), refused=refused, put_off="; ".join(later)[:500])
 
 
@@ -107,6 +107,11 @@ def as_mail(name: str, channel: Channel, message: Message) -> EmailMessage:
     mail.add_alternative(content.html, subtype="html")
     mail.set_boundary(f"=_{message.id}")
     return mail
+
+
+def as_sent(mail: EmailMessage) -> bytes:
+    """Its bytes. A subject that fills a line would be put below its name, and so begin with a space."""
+    return mail.as_bytes().replace(b"\nSubject:\r\n ", b"\nSubject: ", 1)
 
 
 async def _connected(addresses: Sequence[tuple[Any, ...]]) -> socket.socket:

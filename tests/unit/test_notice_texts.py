@@ -18,7 +18,7 @@ from common.notices.events import Event, EventKind
 from common.notices.joining import Content, Message
 from common.notices.notice import Notice, NoticeKind, Told
 from manager.notices.command import environment
-from manager.notices.email import as_mail
+from manager.notices.email import as_mail, as_sent
 from manager.notices.plain import MOST_LINES, last_lines, line
 from manager.notices.rendering import About, facts_of
 from manager.notices.webhook import signature, slack_text
@@ -40,6 +40,13 @@ def test_a_mail_says_that_a_program_sent_it_and_how_a_second_one_is_told() -> No
         "MIME-Version": "1.0", "Content-Type": "",
     }  # fmt: skip
     assert [part.get_content_type() for part in made.iter_parts()] == ["text/plain", "text/html"]
+
+
+@pytest.mark.parametrize("length", range(60, 90))
+def test_a_subject_of_any_length_begins_behind_its_name(length: int) -> None:
+    subject = f"[etcron] {'is so ' * 20}"[:length].strip()
+    made = message_from_bytes(as_sent(mail(subject=subject)), policy=policy.SMTP)
+    assert made["Subject"] == subject
 
 
 def test_a_mail_is_the_same_to_the_letter_each_time() -> None:
