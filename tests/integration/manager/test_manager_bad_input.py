@@ -50,7 +50,7 @@ BAD_JOBS = {
     "10 KB of expression": _with(("cronExpr: ",), cronExpr="0 " * 5_000),
     "10 KB of one field": _with(("cronExpr: ",), cronExpr=",".join(["1"] * 5_000) + " * * * * * *"),
     "misspelt field": _with(("is not a field of a job", "did you mean cronExpr?"), cronexpr="@daily"),
-    "field of a later version": _with(("notify: is not supported yet", "leave it out"), notify={"mail": "ops"}),
+    "channel without a list": _with(("notify: is ", "a list of entries"), notify={"to": "ops"}),
     "timezone Mars": _with(("timezone: ", "IANA name"), timezone="Mars"),
     "lostAfter below the session's": _with(("lostAfterSeconds: ", "give more than 19"), lostAfterSeconds=12),
     "grace below two hedges": Bad(

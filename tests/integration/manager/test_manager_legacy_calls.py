@@ -25,6 +25,8 @@ DEFAULTS = {
     "broadcast": False, "slots": 1, "priority": 0,
     "retry": {"limit": 0, "delaySeconds": 10, "backoff": 2, "maxDelaySeconds": 3600, "jitter": 0, "onExitCodes": [],
               "otherWorker": False},
+    "description": "", "links": [], "notify": [], "warnAfterSeconds": 0, "lateAfterSeconds": 0, "silentAfterSeconds": 0,
+    "suspiciousBelowSeconds": 0,
 }  # fmt: skip
 HOUR_MS = 3_600_000
 

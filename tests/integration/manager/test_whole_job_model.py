@@ -8,15 +8,22 @@ from typing import Any
 import pytest
 
 from cli.manifests.files import Manifest, read_manifests
+from common.access.rights import Role
 from common.jobs.job import TIMING
 from common.jobs.reader import parse_job
 from common.words.job_words import job_words
+from tests.support.access import Accessing
 from tests.support.managing import Managed, problem_of
 
+CHANNEL = {"kind": "email", "to": ["ops@example.org"], "from": "etcron@example.org", "host": "mail.example.org"}
 EXAMPLES = read_manifests([str(Path(__file__).resolve().parents[3] / "examples" / "jobs")])
 
 
 async def test_every_example_is_saved_and_shown_as_it_was_given(manager: Managed) -> None:
+    admin = await Accessing(manager).user("ann", Role.ADMIN)
+    for channel in {one["to"] for example in EXAMPLES for one in example.document.get("notify", ())}:
+        made = await manager.http.post("/api/v1/channels", json={**CHANNEL, "name": channel}, headers=admin)
+        assert made.status == 201, await made.text()
     for example in EXAMPLES:
         response = await manager.http.put(f"/api/v1/jobs/{example.name}", json=example.document)
         assert response.status in (200, 201), await response.text()
