@@ -1,7 +1,11 @@
-"""What failed, from pytest's JUnit files: python -m tests.support.failed FILE..."""
+"""What failed, from pytest's JUnit files: python -m tests.support.failed FILE...
+
+How many, from the list that pytest's cache keeps of them: python -m tests.support.failed --count LIST
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -10,6 +14,9 @@ _LINES = 40  # of each failure: its end says most
 
 
 def main(paths: list[str]) -> None:
+    if paths[0] == "--count":
+        print(len(json.loads(Path(paths[1]).read_text())))  # noqa: T201
+        return
     for path in paths:
         if not Path(path).is_file():
             print(f"{path}: pytest ended before it wrote this")  # noqa: T201
