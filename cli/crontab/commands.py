@@ -167,7 +167,7 @@ def _checked(client: Client, account: Sequence[Told]) -> list[Told]:
         if one.document is not None:
             errors, warnings = check(client, _wanted(one))
             if errors and "notify" in one.document and all(error["field"].startswith("notify") for error in errors):
-                # Whose mails nobody can send yet is a job all the same.
+                # A job whose channel is not there yet is imported all the same, without `notify`.
                 document = {field: value for field, value in one.document.items() if field != "notify"}
                 one = replace(one, document=document, notes=(*one.notes, f"tells nobody: {'; '.join(told(errors))}"))
                 errors, warnings = check(client, _wanted(one))

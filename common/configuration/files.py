@@ -129,7 +129,7 @@ class Password:
 
 @dataclass(frozen=True, slots=True)
 class SecretUrl:
-    """A URL that is to be called: whoever knows all of it could call it, too."""
+    """A URL that messages go to. It may be a secret: anyone who knows it can call it."""
 
     def accept(self, value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(
