@@ -10,6 +10,7 @@ from typing import Final
 
 import jinja2
 from aiohttp import web
+from yarl import URL
 
 from common.access.callers import AuthMode
 from common.jobs.schema import job_schema
@@ -74,7 +75,8 @@ class Console:
 
 
 PAGES: Final = (
-    Page(path="/", name="jobs", scripts="jobs", menu="jobs"),
+    Page(path="/", name="overview", scripts="overview", menu="overview"),
+    Page(path="/jobs", name="jobs", scripts="jobs", menu="jobs"),
     Page(path="/new", name="new", scripts="form", menu="jobs"),
     Page(path="/jobs/{name}", name="job", scripts="job", menu="jobs"),
     Page(path="/jobs/{name}/edit", name="edit", scripts="form", menu="jobs"),
@@ -89,6 +91,9 @@ PAGES: Final = (
     Page(path="/access", name="access", scripts="access", menu="access"),
     Page(path="/audit", name="audit", scripts="audit", menu="audit"),
 )
+_ADMIN_PAGES: Final = ("access", "audit")
+_FILTERS_OF_JOBS: Final = frozenset(("q", "state", "label", "cursor", "search"))
+"""What a link to the list of jobs asks for; links of former versions have it at ``/``."""
 _NOT_PAGES: Final = ("/api/", "/job/", "/worker/", "/static/")
 """What programs ask for, by whose paths nobody looks for a page."""
 
@@ -164,6 +169,8 @@ def _whole(asset: Asset, *, gzip: bool) -> web.Response:
 def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
     @anonymous  # it holds no data
     async def show(request: web.Request) -> web.Response:
+        if page.path == "/" and not _FILTERS_OF_JOBS.isdisjoint(request.query):
+            raise web.HTTPFound(URL(f"/jobs?{request.rel_url.raw_query_string}", encoded=True))
         console = request.app[_CONSOLE]
         language = language_of(request)
         parts = request.app[PARTS]
@@ -176,6 +183,8 @@ def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
         text = parts.templates.get_template(f"{page.name}.html").render(
             **common,
             page=page,
+            menu=[one.name for one in PAGES if one.name == one.menu],
+            admin_pages=_ADMIN_PAGES,
             assets=console.assets,
             asset=console.assets.url,
             languages=LANGUAGES,

@@ -55,11 +55,19 @@ async def test_page_names_only_files_that_are_there_and_browsers_keep_them(webro
 
 async def test_pages_have_no_inline_script_or_style(webroot: Path) -> None:
     async with serving(webroot) as client:
-        for path in ("/", "/new", "/jobs/a", "/jobs/a/edit", "/runs", "/runs/a", "/workers", "/system"):
+        for path in ("/", "/jobs", "/new", "/jobs/a", "/jobs/a/edit", "/runs", "/runs/a", "/workers", "/system"):
             answer = await client.get(path)
             assert answer.status == 200
             text = await answer.text()
             assert not re.search(r"<script>|<style| style=| on[a-z]+=\"", text)
+
+
+async def test_old_links_to_the_list_of_jobs_go_on(webroot: Path) -> None:
+    async with serving(webroot) as client:
+        for asked in ("?q=a%26b&state=failing", "?label=team%3Dx", "?cursor=aXg", "?search"):
+            answer = await client.get(f"/{asked}", allow_redirects=False)
+            assert (answer.status, answer.headers["Location"]) == (302, f"/jobs{asked}")
+        assert (await client.get("/?from=a+mail", allow_redirects=False)).status == 200
 
 
 async def test_name_in_the_path_stays_text(webroot: Path) -> None:
@@ -127,6 +135,6 @@ async def test_foreign_webroot_takes_the_place_of_ours_and_nothing_leaves_it(web
     (tmp_path / "secret").write_text("secret")
     (webroot / "static/link").symlink_to(tmp_path / "secret")
     async with serving(webroot) as client:
-        assert await (await client.get("/", headers={"Accept-Language": "zh"})).text() == "theirs: 任务"
+        assert await (await client.get("/jobs", headers={"Accept-Language": "zh"})).text() == "theirs: 任务"
         for path in ("link", "%2e%2e/secret", "..%2f..%2fsecret", "a%00b", f"{Assets(webroot / 'static')._tag}/link"):
             assert (await client.get(f"/static/{path}")).status in (400, 404), path

@@ -35,7 +35,7 @@ async def test_each_verdict_has_its_reason_in_words(console: Console, cluster: C
     await expect(skipped).to_contain_text(f"overlap with another of its runs or fires: {name}-over@")
     await expect(rows.filter(has_text="running")).to_contain_text("on worker-1")
     await console.shoot_all(page, "fires-overlap", whole=True)
-    await page.goto(f"/?q={name}")
+    await page.goto(f"/jobs?q={name}")
     await expect(page.get_by_role("row").filter(has_text=f"{name}-over")).to_contain_text("overlap with another")
     await console.shoot_all(page, "list-of-reasons")
     for job in ("closed", "over", "again"):
@@ -106,7 +106,7 @@ async def test_other_triggers_and_commands_without_a_shell_are_shown(
     }
     for kind, fields in jobs.items():
         await cluster.call("PUT", f"/api/v1/jobs/{name}-{kind}", fields)
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     row = page.locator("#jobs tbody tr")
     await expect(row).to_have_count(4)
     for kind, words in (("delay", "1 hour after the last run ended"), ("rate", "Every 45 minutes, 5 minutes past")):

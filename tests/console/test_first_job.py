@@ -68,7 +68,7 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
     await page.get_by_label("Command").fill("echo reading /nowhere; cat /nowhere/file")
     await page.get_by_role("button", name="Save").click()
     await page.wait_for_url(f"**/jobs/{name}")
-    await page.goto("/")
+    await page.goto("/jobs")
     row = page.get_by_role("row").filter(has_text=name)
     await expect(row.locator(".c-last")).to_contain_text("failed")
     await story.step(page, "failed")
@@ -88,7 +88,7 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
     await page.wait_for_url(f"**/jobs/{name}")
 
     # Kill it, knowing what one kills.
-    await page.goto("/")
+    await page.goto("/jobs")
     kill = row.get_by_role("button", name=f"Kill: {name}")
     await expect(row.locator(".c-running")).to_have_text(re.compile(r"[2-9] s"))
     await kill.click()
@@ -116,7 +116,7 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
 
 async def test_legacy_flows_are_one_click_away(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
-    page = await console.open(f"/?q={name}")  # there may be more jobs than a page has
+    page = await console.open(f"/jobs?q={name}")  # there may be more jobs than a page has
     row = page.get_by_role("row").filter(has_text=name)
     await expect(page.get_by_role("link", name="New job")).to_have_attribute("href", "/new")
     await expect(page.get_by_role("link", name="1 healthy worker")).to_have_attribute("href", "/workers")

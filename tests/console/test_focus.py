@@ -12,7 +12,7 @@ from tests.support.cluster import EVERY_SECOND, Cluster
 
 async def test_dialog_that_is_called_off_gives_the_focus_back(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     for action in ("Run now", "Pause", "Delete"):
         button = page.get_by_role("button", name=f"{action}: {name}")
         await button.focus()
@@ -29,7 +29,7 @@ async def test_row_or_bar_that_goes_does_not_take_the_focus_along(
 ) -> None:
     for number in range(3):
         await cluster.save(f"{name}-{number}", "true", "@yearly")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     await page.get_by_role("button", name=f"Delete: {name}-1").press("Enter")
     await expect(page.get_by_role("dialog").locator(":focus")).to_have_count(1)
     await page.keyboard.press("Enter")
@@ -51,7 +51,7 @@ async def test_double_click_asks_once(console: Console, cluster: Cluster, name: 
         await route.continue_()
 
     await cluster.save(name, "true", "@yearly")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     await page.route(f"**/api/v1/jobs/{name}", after_both_clicks)
     async with page.expect_response(f"**/api/v1/jobs/{name}"):
         await page.get_by_role("button", name=f"Delete: {name}").dblclick()
@@ -63,7 +63,7 @@ async def test_double_click_asks_once(console: Console, cluster: Cluster, name: 
 
 async def test_lists_that_change_by_themselves_keep_the_focus(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", EVERY_SECOND)
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     row = page.locator("#jobs tbody tr")
     await row.locator("[data-pick]").check()
     for control in (page.locator("#bulk button").first, row.locator(".c-last a")):
@@ -91,7 +91,7 @@ async def test_job_whose_run_has_ended_leaves_the_list_of_running_ones(
     console: Console, cluster: Cluster, name: str
 ) -> None:
     await cluster.save(name, "sleep 2", "@yearly")
-    page = await console.open(f"/?state=running&q={name}")
+    page = await console.open(f"/jobs?state=running&q={name}")
     rows = page.locator("#jobs tbody tr")
     await settled(page)
     await expect(rows).to_have_count(0)

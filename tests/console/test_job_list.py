@@ -19,7 +19,7 @@ async def test_search_and_filters_are_in_the_url_and_back_goes_back(
 ) -> None:
     await cluster.save(f"{name}-a", "echo needle", "@yearly", labels={"team": name})
     await cluster.save(f"{name}-b", "true", "@yearly", labels={"team": name}, enabled=False)
-    page = await console.open("/")
+    page = await console.open("/jobs")
     rows = page.locator("#jobs tbody tr")
     await settled(page)
     await page.keyboard.press("/")
@@ -33,7 +33,7 @@ async def test_search_and_filters_are_in_the_url_and_back_goes_back(
     await expect(rows).to_have_count(2)
     await expect(page.get_by_role("button", name="All", exact=True)).to_have_attribute("aria-pressed", "true")
 
-    again = await console.open(f"/?label=team%3D{name}&state=enabled")
+    again = await console.open(f"/jobs?label=team%3D{name}&state=enabled")
     await expect(again.locator("#jobs tbody tr")).to_have_count(1)
     await expect(again.get_by_placeholder("Label, e.g.")).to_have_value(f"team={name}")
     await again.get_by_role("searchbox").fill("no such job at all")
@@ -42,7 +42,7 @@ async def test_search_and_filters_are_in_the_url_and_back_goes_back(
 
 async def test_pages_come_from_the_server(console: Console, cluster: Cluster, name: str) -> None:
     await asyncio.gather(*(cluster.save(f"{name}-{n:02d}", "true", "@yearly") for n in range(55)))
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     rows = page.locator("#jobs tbody tr")
     await expect(rows).to_have_count(50)
     await expect(page.locator("#total")).to_have_text("55 jobs found")
@@ -58,7 +58,7 @@ async def test_pages_come_from_the_server(console: Console, cluster: Cluster, na
 async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console, cluster: Cluster, name: str) -> None:
     for letter in "abc":
         await cluster.save(f"{name}-{letter}", "true", "@yearly")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     rows, dialog = page.locator("#jobs tbody tr"), page.get_by_role("dialog")
     await expect(rows).to_have_count(3)
     await page.get_by_label("Pick all on this page").check()
@@ -85,7 +85,7 @@ async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console
 async def test_keyboard_alone_is_enough(console: Console, cluster: Cluster, name: str) -> None:
     for letter in "ab":
         await cluster.save(f"{name}-{letter}", "true", "@yearly")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     await expect(page.locator("#jobs tbody tr")).to_have_count(2)
     await page.keyboard.press("j")
     await page.keyboard.press("j")
@@ -119,7 +119,7 @@ async def test_key_whose_name_no_job_can_have_breaks_no_page(console: Console, c
         for foreign in names:
             await etcd.put(Keys("/etcron").job(foreign), b"no job")
         try:
-            page = await console.open("/?state=broken")
+            page = await console.open("/jobs?state=broken")
             rows = page.locator("#jobs tbody tr")
             await expect(rows).to_have_count(len(names))
             await expect(page.locator("#total")).to_have_text(f"{len(names)} jobs found")
@@ -135,10 +135,10 @@ async def test_key_whose_name_no_job_can_have_breaks_no_page(console: Console, c
             await expect(page.get_by_role("heading", level=1)).to_have_text("a/b <i>c")
             await expect(page.locator("#problem")).not_to_be_empty()
             await settled(page)
-            for path in ("/", "/runs", "/workers", "/system"):
+            for path in ("/", "/jobs", "/runs", "/workers", "/system"):
                 await page.goto(path)
                 await settled(page)
-            await page.goto("/?state=broken")
+            await page.goto("/jobs?state=broken")
             for left, foreign in ((3, ".."), (2, "<i>c")):
                 row = rows.filter(has_text=foreign)
                 await row.locator("[data-action=delete]").click()
@@ -155,7 +155,7 @@ async def test_key_whose_name_no_job_can_have_breaks_no_page(console: Console, c
 
 async def test_redrawn_row_keeps_the_focus(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     await page.get_by_role("button", name=f"Pause: {name}").focus()
     await page.keyboard.press("Enter")
     await page.get_by_role("dialog").get_by_role("textbox").press("Enter")
@@ -173,7 +173,7 @@ async def test_a_first_fire_that_waits_or_goes_on_is_no_job_without_fires(
     await cluster.save(f"{name}-goes", "sleep 600", "@yearly")
     await cluster.call("POST", f"/api/v1/jobs/{name}-goes/run", {})
     await cluster.save(f"{name}-new", "true", "@yearly")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
 
     def last(job: str) -> Locator:
         return page.locator("#jobs tbody tr").filter(has_text=f"{name}-{job}").locator(".c-last")

@@ -31,9 +31,9 @@ async def shared_workers(console: Console, url: str) -> int:
 
 
 async def test_all_tabs_share_one_stream(console: Console, cluster: Cluster, name: str) -> None:
-    first = await console.open(f"/?q={name}")
+    first = await console.open(f"/jobs?q={name}")
     second = await first.context.new_page()
-    await second.goto(f"/?q={name}")
+    await second.goto(f"/jobs?q={name}")
     for page in (first, second):
         await expect(page.locator("#live")).to_have_text(" Live")
     assert await shared_workers(console, first.url) == 1
@@ -66,14 +66,14 @@ async def test_tab_that_joins_is_told_the_managers_time(console: Console) -> Non
 async def test_page_asks_where_the_stream_fails(console: Console, cluster: Cluster, name: str) -> None:
     page = await console.open("about:blank", script=NO_SHARED_WORKER, watched=False)
     await page.route("**/api/v1/events", lambda route: route.abort())
-    await page.goto(f"/?q={name}")
+    await page.goto(f"/jobs?q={name}")
     await expect(page.locator("#live")).to_have_text(" Every 5 s")
     await cluster.save(name, "true", "@yearly")
     await expect(page.locator("#jobs tbody tr")).to_have_count(1)
 
 
 async def test_stream_in_the_page_itself_works_too(console: Console, cluster: Cluster, name: str) -> None:
-    page = await console.open(f"/?q={name}", script=NO_SHARED_WORKER)
+    page = await console.open(f"/jobs?q={name}", script=NO_SHARED_WORKER)
     await expect(page.locator("#live")).to_have_text(" Live")
     await cluster.save(name, "true", "@yearly")
     await expect(page.locator("#jobs tbody tr")).to_have_count(1)
@@ -82,7 +82,7 @@ async def test_stream_in_the_page_itself_works_too(console: Console, cluster: Cl
 async def test_manager_that_is_gone_is_said_and_recovered_from(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
     (manager,) = cluster.managers
-    jobs = await console.open(f"/?q={name}", watched=False)
+    jobs = await console.open(f"/jobs?q={name}", watched=False)
     await settled(jobs)
     edit = await jobs.context.new_page()
     await edit.goto(f"/jobs/{name}/edit")
@@ -111,7 +111,7 @@ async def test_manager_that_is_gone_is_said_and_recovered_from(console: Console,
 
 async def test_server_that_is_away_is_named_and_recovered_from(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
-    page = await console.open(f"/?q={name}", watched=False)
+    page = await console.open(f"/jobs?q={name}", watched=False)
     chip, row = page.locator("#live"), page.locator("#jobs tbody tr")
     await expect(chip).to_have_text(" Live")
     cluster.log_store.pause()
@@ -179,14 +179,14 @@ async def test_call_that_nobody_answers_is_given_up_and_sent_again(
     await page.clock.install()
     asked = asyncio.Event()
     await page.route("**/api/v1/jobs?*", lambda _: asked.set(), times=1)
-    await page.goto(f"/?q={name}")
+    await page.goto(f"/jobs?q={name}")
     await asked.wait()
     await expect(page.locator("#live")).to_have_text(" Live")
     await page.clock.run_for(60_000)
     await expect(page.locator("#jobs tbody tr")).to_have_count(1)
 
 
-@pytest.mark.parametrize("path", ["/?q={name}", "/jobs/{name}"])
+@pytest.mark.parametrize("path", ["/jobs?q={name}", "/jobs/{name}"])
 async def test_page_asks_again_after_an_error_that_no_event_ends(
     console: Console, cluster: Cluster, name: str, path: str
 ) -> None:

@@ -192,7 +192,7 @@ async def test_what_one_may_not_do_is_off_and_says_why(guarded: Guarded) -> None
         spec = {"command": "true", "cronExpr": "0 0 0 1 1 * *", "labels": {"team": team}, "enabled": False}
         async with guarded.manager.http.put(f"/api/v1/jobs/{name}", json=spec, headers=root) as answer:
             assert answer.status == 201, await answer.text()
-    page = await guarded.log_in("alice")
+    page = await guarded.log_in("alice", "/jobs")
     await expect(page.get_by_role("button", name="Delete: mine")).to_be_enabled()
     off = page.get_by_role("button", name="Delete: theirs")
     await expect(off).to_be_disabled()

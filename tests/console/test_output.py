@@ -58,7 +58,7 @@ async def test_nothing_that_a_job_says_is_executed(console: Console, cluster: Cl
     run = await finished_run(cluster, name, command, labels={"team": IMAGE}, env={"E": SCRIPT})
     await cluster.post("/job/save", job=json.dumps({"name": name, "command": SCRIPT, "cronExpr": "@yearly"}))
     page = await console.open("/")
-    for path in (f"/?q={name}", f"/jobs/{name}", f"/jobs/{name}/edit", "/runs", f"/runs/{quote(run, safe='')}"):
+    for path in (f"/jobs?q={name}", f"/jobs/{name}", f"/jobs/{name}/edit", "/runs", f"/runs/{quote(run, safe='')}"):
         await page.goto(path)
         await settled(page)
         await assert_nothing_was_executed(page)

@@ -13,7 +13,7 @@ from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
 PAGES = {
-    "jobs": "/?label=seen", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit", "runs": "/runs",
+    "overview": "/", "jobs": "/jobs?label=seen", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit", "runs": "/runs",
     "run": "/runs/{run}", "workers": "/workers", "alerts": "/alerts",
     "notifications": "/notifications", "system": "/system",
 }  # fmt: skip
@@ -70,5 +70,6 @@ async def test_everything_that_is_hashed_is_kept_and_nothing_comes_from_elsewher
 async def test_an_address_without_a_page_leads_back(console: Console) -> None:
     page = await console.open("/nosuchpage")
     await console.shoot(page, "missing")
-    await page.get_by_role("link", name="To the list of jobs").click()
-    await expect(page.locator("h1")).to_contain_text("Jobs")
+    await page.get_by_role("link", name="To the overview").click()
+    await settled(page)
+    await expect(page.locator("h1")).to_contain_text("Overview")

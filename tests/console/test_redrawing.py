@@ -116,7 +116,7 @@ async def test_what_is_heard_while_the_list_loads_is_looked_at_again(
 
     await page.clock.install()
     await page.route("**/api/v1/jobs?*", late, times=1)
-    await page.goto(f"/?q={name}")
+    await page.goto(f"/jobs?q={name}")
     await asked.wait()
     await page.evaluate("(name) => tell('runs', { jobs: { [name]: { running: [] } } })", name)
     heard.set()

@@ -34,7 +34,7 @@ async def test_one_click_in_the_list_and_a_confirmation_run_a_paused_job(
     console: Console, cluster: Cluster, name: str
 ) -> None:
     await cluster.save(name, "echo it ran", "@yearly", enabled=False)
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     dialog = await open_dialog(page, options=False)
     await ask(dialog)
     await page.keyboard.press("Enter")
@@ -48,7 +48,7 @@ async def test_run_that_nobody_has_waited_for_is_told_all_the_same(
     console: Console, cluster: Cluster, name: str
 ) -> None:
     await cluster.save(name, "true", "@yearly")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     asked, closed = asyncio.Event(), asyncio.Event()
 
     async def late(route: Route) -> None:
@@ -71,7 +71,7 @@ async def test_manager_that_is_out_of_reach_is_said_in_the_question(
 ) -> None:
     await cluster.save(name, "true", "@yearly")
     # A context of its own: nothing has been fetched for another test.
-    page = await console.open(f"/?q={name}", watched=False, locale="en-US")
+    page = await console.open(f"/jobs?q={name}", watched=False, locale="en-US")
     await settled(page)
     await page.context.set_offline(True)
     dialog = await open_dialog(page, options=False)
@@ -168,7 +168,7 @@ async def test_broadcast_runs_on_each_worker_and_is_shown_so(console: Console, c
         for worker in ("worker-1", "worker-other"):
             await expect(page.locator("#facts")).to_contain_text(re.compile(rf"running \S+ s on {worker}"))
         await console.shoot_all(page, "job-broadcast")
-        listed = await console.open(f"/?q={name}")
+        listed = await console.open(f"/jobs?q={name}")
         await expect(listed.locator("#jobs .c-running").last).to_contain_text(re.compile(r"worker-1.*worker-other"))
         await page.get_by_role("button", name="Kill").click()
         await page.get_by_role("dialog").get_by_role("button", name="Kill").click()

@@ -19,7 +19,7 @@ window.SharedWorker = class { constructor() { refuse(); } };
 
 async def test_times_are_shown_in_utc_mine_or_the_jobs_zone(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "0 0 12 1 1 * *", timezone="Asia/Tokyo")
-    page = await console.open(f"/?q={name}")
+    page = await console.open(f"/jobs?q={name}")
     shown = page.locator("#jobs .c-next .sub").last
     await expect(shown).to_have_text(re.compile(r"^\d{4}-01-01 04:00:00$"))
     for button, time in (("UTC", "03:00:00"), ("Job", "12:00:00"), ("Mine", "04:00:00")):
@@ -47,7 +47,7 @@ async def test_console_works_where_the_browser_keeps_nothing(console: Console, c
     """A setting of the reader's: each look at what is kept is refused. What is chosen holds for the page."""
     await cluster.save(name, "echo hello", "0 0 12 1 1 * *", timezone="Asia/Tokyo")
     run_id = (await cluster.call("POST", f"/api/v1/jobs/{name}/run", {}))["runId"]
-    page = await console.open(f"/?q={name}", script=KEEPS_NOTHING)
+    page = await console.open(f"/jobs?q={name}", script=KEEPS_NOTHING)
     await expect(page.locator("#live")).to_have_text(" Live")
     shown = page.locator("#jobs .c-next .sub").last
     await page.get_by_role("button", name="Job", exact=True).click()
@@ -67,17 +67,17 @@ async def test_console_works_where_the_browser_keeps_nothing(console: Console, c
 
 async def test_console_speaks_chinese(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
-    page = await console.open(f"/?q={name}", locale="zh-CN")
+    page = await console.open(f"/jobs?q={name}", locale="zh-CN")
     await expect(page.get_by_role("heading", level=1)).to_have_text("任务")
     await expect(page.locator("#jobs tbody tr")).to_contain_text("启用")
     await expect(page.locator("#total")).to_have_text("找到 1 个任务")
-    for path in ("/", "/new", f"/jobs/{name}", "/runs", "/workers", "/system"):
+    for path in ("/", "/jobs", "/new", f"/jobs/{name}", "/runs", "/workers", "/system"):
         await page.goto(path)
         await settled(page)
         await page.set_viewport_size({"width": 360, "height": 800})
         assert await overflow(page) == 0
         await page.set_viewport_size({"width": 1280, "height": 800})
-        await console.shoot(page, f"chinese-{path.split('/')[1] or 'list'}")
+        await console.shoot(page, f"chinese-{path.split('/')[1] or 'overview'}")
     await page.get_by_role("button", name="设置").click()
     await page.get_by_label("English").check()
     await expect(page.get_by_role("heading", level=1)).to_have_text("System")

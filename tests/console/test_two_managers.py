@@ -112,7 +112,7 @@ async def test_what_was_saved_is_shown_and_edited_whoever_answers(console: Conso
 async def test_runs_kills_and_deletes_are_live_whoever_answers(
     console: Console, cluster: Cluster, pair: Pair, name: str
 ) -> None:
-    page = await console.open(f"/?q={name}", base_url=pair.proxy.url)
+    page = await console.open(f"/jobs?q={name}", base_url=pair.proxy.url)
     row = page.locator("#jobs tbody tr")
     await expect(page.locator("#live")).to_have_text(" Live")
     await cluster.save(name, "echo done", EVERY_SECOND)
@@ -134,7 +134,7 @@ async def test_runs_kills_and_deletes_are_live_whoever_answers(
     await runs.get_by_role("link", name="success").last.click()
     await expect(page.locator("#output")).to_have_text("done")
 
-    await page.goto(f"/?q={name}")
+    await page.goto(f"/jobs?q={name}")
     await act(page, f"Delete: {name}", "Delete")
     await expect(page.locator("#toasts")).to_contain_text("is deleted")
     await expect(row).to_have_count(0)
@@ -185,7 +185,7 @@ async def test_answer_from_before_the_own_change_is_not_shown(
     pair.etcd_of_the_late.set(Mode.PASS)
     await expect(page.locator("#facts")).to_contain_text("echo new")
 
-    await page.goto(f"/?q={name}")
+    await page.goto(f"/jobs?q={name}")
     row = page.locator("#jobs tbody tr")
     await page.get_by_role("button", name=f"Delete: {name}").click()
     await expect(page.get_by_role("dialog")).to_be_visible()

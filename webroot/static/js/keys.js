@@ -1,7 +1,7 @@
 /** The keyboard: single keys outside of fields, `g` and a letter to go somewhere. */
 import { showHelp } from "./help.js";
 
-const PLACES = { j: "/", r: "/runs", w: "/workers", a: "/alerts", s: "/system" };
+const PLACES = { o: "/", j: "/jobs", r: "/runs", w: "/workers", a: "/alerts", s: "/system" };
 const CHORD_MS = 1500;
 
 /** @type {Record<string, () => void>} */
@@ -43,7 +43,7 @@ const go = (path) => window.location.assign(path);
 function focusSearch() {
   const field = document.querySelector("input[type=search]");
   if (field) field.focus();
-  else go("/?search");
+  else go("/jobs?search");
 }
 
 /** Moves the focus to the link of the next or previous row. @param {number} by */

@@ -45,7 +45,7 @@ export async function start(name) {
   runs.onStep = () => void page.now();
   delegate(byId("actions"), "click", "[data-action]", async ({ dataset: { action } }) => {
     if (!(await act(action, name))) return;
-    if (action === "delete") window.location.assign("/");
+    if (action === "delete") window.location.assign("/jobs");
     else again();
   });
   on(["again", "workers", "health"], () => page.soon());

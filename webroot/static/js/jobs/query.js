@@ -18,7 +18,7 @@ export function query() {
 export function setQuery(change, { typed = false } = {}) {
   const wanted = { ...query(), cursor: "", ...change };
   const search = new URLSearchParams(NAMES.filter((name) => wanted[name]).map((name) => [name, wanted[name]]));
-  const url = search.size ? `/?${search}` : "/";
+  const url = search.size ? `/jobs?${search}` : "/jobs";
   if (typed) window.history.replaceState(null, "", url);
   else window.history.pushState(null, "", url);
 }
