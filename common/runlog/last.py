@@ -1,8 +1,9 @@
 """What each job came to, for lists: its last result, its last run, and the strip of its newest verdicts.
 
 One document a job in the collection ``last``, with ``result`` (the newest record), ``run`` (the newest that started),
-``successTime`` (when a run succeeded last; it never goes back) and ``recent`` (texts that sort as the records do, the
-newest ``KEPT`` of them). Two ways to write it:
+``successTime`` (when a run succeeded last; it never goes back), ``recent`` (texts that sort as the records do, the
+newest ``KEPT`` of them) and ``took`` (how long those of them took that started and ended: ``@1790000000000#1 12000``;
+beside the strip, as versions that know of no durations read and write its texts). Two ways to write it:
 
 * All records are newer than what is there, which ``order`` tells: one update, no read. So it is for nearly every batch.
 * Else (delivered again, or out of order): read, merge, and write where nobody wrote meanwhile, which ``writes`` tells.
@@ -26,14 +27,17 @@ from pymongo import UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from common.errors import UnavailableError
+from common.forecast import usual_ms
 from common.notices.alerts import CameTo
 from common.protocol.run import RunRecord, Verdict, last_order
 from common.runlog.client import Document, bulk, by_ids
 from common.runlog.documents import ORDER, last_document, last_id
 
-KEPT: Final = 32
-"""Texts in a strip: 20 to be shown, and some for fires that have several: attempts, and verdicts that came late."""
-SHOWN: Final = 20
+SHOWN: Final = 60
+LISTED: Final = 20
+"""So many of these stand in a list of jobs, and are told as they change."""
+KEPT: Final = SHOWN + 4
+"""Texts in a strip: some more than are shown, for fires that have several: attempts, and verdicts that came late."""
 _FAILING = frozenset({Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED})
 _IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
 _MOST_WRITES: Final = 1 << 53
@@ -52,7 +56,14 @@ class JobResults:
     success_ms: int | None = None
     """When a run of it succeeded last; None: never, or before any version wrote it down."""
     recent: tuple[Document, ...] = ()
-    """``{status, planTime, runId}`` of the newest 20 records, oldest first."""
+    """``{status, planTime, runId, durationMs}`` of the newest ``SHOWN`` records, oldest first; the last only of those
+    that started and ended."""
+
+    def strip(self, newest: int = LISTED) -> Document:
+        """The newest of them as ``recent``, and ``usualMs``: how long a run usually takes, absent where unknown."""
+        took = [one["durationMs"] for one in self.recent if one["status"] == Verdict.SUCCESS and "durationMs" in one]
+        strip: Document = {"recent": list(self.recent[-newest:])}
+        return strip if (usual := usual_ms(took)) is None else {**strip, "usualMs": usual}
 
 
 class Advance(Struct, frozen=True, kw_only=True, gc=False):
@@ -68,6 +79,7 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
     """Empty: none of them started."""
     run: Document | None
     entries: tuple[str, ...]
+    took: tuple[str, ...] = ()
     success_ms: int = 0
     """When the last of them that succeeded ended; 0: none did."""
 
@@ -78,9 +90,10 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
         }  # fmt: skip
         first: Document = {}
         (told if self.run is not None else first).update(runOrder=self.run_order, run=self.run)
+        lists = {"recent": self.entries, "took": self.took}
         change: Document = {
             "$set": told,
-            "$push": {"recent": {"$each": list(self.entries), "$slice": -KEPT}},
+            "$push": {name: {"$each": list(more), "$slice": -KEPT} for name, more in lists.items() if more},
             "$inc": {"writes": 1},
         }
         if first:
@@ -97,10 +110,12 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
             told.update({ORDER: self.order, "result": self.result, "failing": self.failing})
         if self.run is not None and self.run_order > _order_in(there, "runOrder"):
             told.update(runOrder=self.run_order, run=self.run)
-        before = _strip_in(there)
+        before, took_before = _texts_in(there, "recent"), _texts_in(there, "took")
         recent = merge_entries(before, self.entries)
         if recent != before:
             told["recent"] = recent
+        if (took := _took_by(recent, took_before, self.took)) != took_before:
+            told["took"] = took
         if self.success_ms > _success_in(there):
             told["successTime"] = self.success_ms
         return told
@@ -132,9 +147,10 @@ def joined(one: Advance, other: Advance) -> Advance:
     """What two batches say about the same job, in whatever order they came."""
     newer = max(one, other, key=lambda advance: advance.order)
     ran = max(one, other, key=lambda advance: advance.run_order)
+    entries = merge_entries(one.entries, other.entries)
     return replace(
-        newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run,
-        entries=tuple(merge_entries(one.entries, other.entries)), success_ms=max(one.success_ms, other.success_ms),
+        newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run, entries=tuple(entries),
+        took=tuple(_took_by(entries, one.took, other.took)), success_ms=max(one.success_ms, other.success_ms),
     )  # fmt: skip
 
 
@@ -151,10 +167,15 @@ def merge_entries(*strips: Iterable[str]) -> list[str]:
 def results_in(document: Mapping[str, Any]) -> JobResults:
     """What a document of the collection says."""
     recent: list[Document] = []
-    for entry in merge_entries(_strip_in(document))[-SHOWN:]:
+    took = _by_run(_texts_in(document, "took"))
+    for entry in merge_entries(_texts_in(document, "recent"))[-SHOWN:]:
         with suppress(ValueError):  # it is none of ours
             order, status, plan = entry.rsplit(" ", 2)
-            recent.append({"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]})
+            run = order.split("/", 3)[-1]
+            shown = {"status": status, "planTime": int(plan), "runId": run}
+            if (duration_ms := took.get(_key_of(run), "")).isdecimal():
+                shown["durationMs"] = int(duration_ms)
+            recent.append(shown)
     return JobResults(
         last=document.get("result"), last_run=document.get("run"), success_ms=_success_in(document) or None,
         recent=tuple(recent),
@@ -163,7 +184,7 @@ def results_in(document: Mapping[str, Any]) -> JobResults:
 
 def came_to_in(document: Mapping[str, Any]) -> CameTo:
     """What alerts have to know of the job."""
-    entries = (entry.split(" ") for entry in merge_entries(_strip_in(document)))
+    entries = (entry.split(" ") for entry in merge_entries(_texts_in(document, "recent")))
     successes = [parts[0] for parts in entries if parts[1:2] == [Verdict.SUCCESS] and _IS_ORDER(parts[0])]
     return CameTo(
         order=_order_in(document, ORDER), successes=tuple(successes), success_ms=_success_in(document) or None
@@ -181,10 +202,27 @@ def _success_in(document: Mapping[str, Any]) -> int:
     return int(success_ms) if isinstance(success_ms, int) else 0  # bson.Int64 is no plain number
 
 
-def _strip_in(document: Mapping[str, Any]) -> list[str]:
-    """The strip of a document of the collection, as far as it is one: a later version may write another."""
-    recent = document.get("recent")
-    return [entry for entry in recent if isinstance(entry, str)] if isinstance(recent, list) else []
+def _texts_in(document: Mapping[str, Any], field: str) -> list[str]:
+    """A list of a document of the collection, as far as it is one: a later version may write another."""
+    texts = document.get(field)
+    return [one for one in texts if isinstance(one, str)] if isinstance(texts, list) else []
+
+
+def _key_of(run: str) -> str:
+    """What ``took`` knows a run by: its id without the job, which is in the document already."""
+    at = run.find("~")
+    return run[run.find("@") if at < 0 else at :]
+
+
+def _by_run(took: Iterable[str]) -> dict[str, str]:
+    return {key: duration_ms for key, _, duration_ms in (text.rpartition(" ") for text in took)}
+
+
+def _took_by(entries: Iterable[str], *took: Iterable[str]) -> list[str]:
+    """What is known of how long the runs of these entries took, in their order."""
+    known = _by_run(text for texts in took for text in texts)
+    keys = (_key_of(entry.split("/", 3)[-1].partition(" ")[0]) for entry in entries) if known else ()
+    return [f"{key} {known[key]}" for key in keys if key in known]
 
 
 class LastResults:
@@ -231,6 +269,7 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
     order, newest = ascending[-1]
     run_order, ran = next((one for one in reversed(ascending) if one[1].start_ms is not None), ("", None))
     result = last_document(newest)
+    entries = merge_entries(f"{order_of} {record.status} {record.plan_ms}" for order_of, record in ascending)
     return Advance(
         job=job,
         oldest=ascending[0][0],
@@ -239,9 +278,17 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
         failing=newest.status in _FAILING,
         run_order=run_order,
         run=result if ran is newest else None if ran is None else last_document(ran),
-        entries=tuple(merge_entries(f"{order_of} {record.status} {record.plan_ms}" for order_of, record in ascending)),
+        entries=tuple(entries),
+        took=tuple(_took_by(entries, [text for _, record in ascending if (text := _took_of(record))])),
         success_ms=max((one.end_ms or 0 for one in records if one.status is Verdict.SUCCESS), default=0),
     )
+
+
+def _took_of(record: RunRecord) -> str:
+    """Empty: it has not started, or nobody knows when it ended."""
+    if record.start_ms is None or record.end_ms is None or record.status is Verdict.LOST:
+        return ""
+    return f"{_key_of(str(record.run_id))} {max(0, record.end_ms - record.start_ms)}"
 
 
 class OwedResults:

@@ -123,10 +123,11 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "paused": {"anyOf": [record({"sinceMs": MS, "by": maybe(TEXT), "reason": maybe(TEXT)}), {"type": "null"}]},
             "words": TEXT, "nextFire": maybe(ref("Fire")), "lastResult": {"type": ["object", "null"]},
             "lastRun": {"type": ["object", "null"]},
-            "recent": array(record({"status": _VERDICT, "planTime": MS, "runId": TEXT})),
+            "recent": array(record({"status": _VERDICT, "planTime": MS, "runId": TEXT}, {"durationMs": COUNT})),
             "running": array(ref("OpenRun")),
             "waiting": maybe(record({"planTime": MS, "reason": TEXT})),
         },
+        {"usualMs": COUNT},
     ),
     "User": record(
         {"name": TEXT},

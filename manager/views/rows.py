@@ -10,6 +10,7 @@ from common.access.masks import shown_spec
 from common.access.rights import Rights, Role
 from common.clock import Clock
 from common.runlog import JobResults
+from common.runlog.last import LISTED, SHOWN
 from common.words.phrases import DEFAULT
 from manager.views.ending import EndingRuns, shown
 from manager.views.fire_verdicts import NOT_TAKEN, first_due_ms
@@ -60,9 +61,12 @@ class Rows:
         return page, rows, [*self._watching.warnings, *warnings]
 
     async def rows(
-        self, jobs: Sequence[KnownJob], rights: Rights, *, language: str = DEFAULT
+        self, jobs: Sequence[KnownJob], rights: Rights, *, language: str = DEFAULT, newest: int = LISTED
     ) -> tuple[list[dict[str, Any]], list[str]]:
-        """The rows of these jobs, which the caller may know of; and warnings where the log store is away."""
+        """The rows of these jobs, which the caller may know of; and warnings where the log store is away.
+
+        ``newest``: so many verdicts are in a strip.
+        """
         # What is not a job may have any bytes for a name, and never ran.
         results = await self._history.results([job.name for job in jobs if job.saved is not None])
         now_ms, reads_all = self._clock.wall_ms(), rights.has_everywhere(Role.OPERATOR)
@@ -70,7 +74,7 @@ class Rows:
         rows = [
             job_row(
                 job, of(job.name, rights), seen_results((results or {}).get(job.name), job, rights), now_ms=now_ms,
-                language=language, blocked_ms=self._watching.blocked.of(job.name),
+                language=language, blocked_ms=self._watching.blocked.of(job.name), newest=newest,
             )
             for job in jobs
         ]  # fmt: skip
@@ -95,8 +99,8 @@ class Rows:
         return {"planTime": plan_ms, "reason": reason or self._standstill() or NOT_TAKEN}
 
     async def row(self, job: KnownJob, rights: Rights, *, language: str = DEFAULT) -> dict[str, Any]:
-        """The row of one job, which the caller may know of, with its warnings in it."""
-        (row,), warnings = await self.rows([job], rights, language=language)
+        """The row of one job, which the caller may know of, with its whole strip, and its warnings in it."""
+        (row,), warnings = await self.rows([job], rights, language=language, newest=SHOWN)
         return {**row, "warnings": [*self._watching.warnings, *warnings]}
 
 

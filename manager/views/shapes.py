@@ -15,6 +15,7 @@ from common.protocol.roster import Left
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import Pause, SavedJob
 from common.runlog import JobResults
+from common.runlog.last import LISTED
 from common.words.phrases import DEFAULT
 from manager.views.advice import job_words, mark_fault, next_fire
 from manager.views.inventory import SeenWorker
@@ -70,11 +71,11 @@ def healthy(seen: Iterable[SeenWorker]) -> list[Member]:
 
 def job_row(
     job: KnownJob, runs: Iterable[OpenRun], results: JobResults | None, *, now_ms: int, language: str = DEFAULT,
-    blocked_ms: int | None = None,
+    blocked_ms: int | None = None, newest: int = LISTED,
 ) -> dict[str, Any]:  # fmt: skip
     """A job as ``/api/v1`` shows it: the spec apart from what etcron knows about it. `results` None: not known.
 
-    ``blocked_ms``: its mark, where that lies ahead.
+    ``blocked_ms``: its mark, where that lies ahead. ``newest``: so many are in its strip.
     """
     saved = job.saved
     mark_ms = max(saved.anchor_ms if saved else 0, blocked_ms or 0)
@@ -94,7 +95,7 @@ def job_row(
         "nextFire": next_fire(saved.spec, after_ms=max(now_ms, mark_ms)) if saved else None,
         "lastResult": came_to.last,
         "lastRun": came_to.last_run,
-        "recent": list(came_to.recent),
+        **came_to.strip(newest),
         "running": running_views(runs, now_ms=now_ms),
     }
 

@@ -290,7 +290,7 @@ class EventHub:
                 jobs[job] = {"running": self._running(job, rights), "last": None}
                 if job in results and any(run.job_name == job for run in seen.settled):
                     came = self._seen_results(job, results[job], rights)
-                    jobs[job] |= {"last": came.last, "lastRun": came.last_run, "recent": list(came.recent)}
+                    jobs[job] |= {"last": came.last, "lastRun": came.last_run, **came.strip()}
             self._offer(clients, "runs", {"jobs": jobs})
 
     async def _tell_health(self) -> None:

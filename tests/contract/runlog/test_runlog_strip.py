@@ -13,10 +13,10 @@ from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.runlog import JobResults, RunLog
 from common.runlog.client import WriteFaults, bulk
-from common.runlog.last import KEPT, LastResults
+from common.runlog.last import KEPT, SHOWN, LastResults
 from tests.support.records import PLAN_0_MS, record
 
-MANY = [record(number, status=Verdict.FAILED if number % 3 == 0 else Verdict.SUCCESS) for number in range(40)]
+MANY = [record(number, status=Verdict.FAILED if number % 3 == 0 else Verdict.SUCCESS) for number in range(80)]
 
 
 async def results(runlog: RunLog, job: str = "backup") -> JobResults:
@@ -37,18 +37,20 @@ async def kept(runlog: RunLog) -> int:
     return len(document["recent"])
 
 
-async def test_holds_the_newest_twenty_oldest_first(runlog: RunLog) -> None:
+async def test_holds_the_newest_sixty_oldest_first(runlog: RunLog) -> None:
     for one in MANY:
         await runlog.write([one])
-    assert await strip(runlog) == ids(MANY[-20:])
+    assert await strip(runlog) == ids(MANY[-SHOWN:])
     assert await kept(runlog) == KEPT
     newest = (await results(runlog)).recent[-1]
-    assert newest == {"status": "failed", "planTime": MANY[-1].plan_ms, "runId": str(MANY[-1].run_id)}
+    assert newest == {
+        "status": "success", "planTime": MANY[-1].plan_ms, "runId": str(MANY[-1].run_id), "durationMs": 5,
+    }  # fmt: skip
 
 
 async def test_one_batch_of_many_records_says_the_same(runlog: RunLog) -> None:
     await runlog.write(MANY)
-    assert await strip(runlog) == ids(MANY[-20:])
+    assert await strip(runlog) == ids(MANY[-SHOWN:])
 
 
 async def test_newer_records_are_one_write_and_no_read(runlog: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +82,7 @@ async def test_any_order_any_batches_and_repetition_come_to_the_same(runlog: Run
         size = chance.randrange(1, 9)
         await runlog.write(left[:size])
         left = left[size:]
-    assert await strip(runlog) == ids(MANY[-20:])
+    assert await strip(runlog) == ids(MANY[-SHOWN:])
     assert await kept(runlog) == KEPT
     assert (await results(runlog)).last == (await results(runlog)).last_run
     assert ((await results(runlog)).last or {})["runId"] == str(MANY[-1].run_id)
@@ -88,7 +90,7 @@ async def test_any_order_any_batches_and_repetition_come_to_the_same(runlog: Run
 
 async def test_writers_at_the_same_time_lose_nothing(runlog: RunLog) -> None:
     await asyncio.gather(*(runlog.advance_last(MANY[start::8]) for start in range(8)))
-    assert await strip(runlog) == ids(MANY[-20:])
+    assert await strip(runlog) == ids(MANY[-SHOWN:])
 
 
 async def test_who_merges_by_what_it_has_read_before_a_newer_record_came_takes_nothing_back(
@@ -142,11 +144,32 @@ async def test_the_late_verdict_takes_the_place_of_lost(runlog: RunLog) -> None:
     assert [entry["status"] for entry in (await results(runlog)).recent] == ["success", "success"]
 
 
-async def test_twenty_late_verdicts_leave_twenty_entries(runlog: RunLog) -> None:
+async def test_verdicts_that_came_late_leave_sixty_entries(runlog: RunLog) -> None:
     await runlog.write(MANY)
-    await runlog.write([record(number, status=Verdict.LOST) for number in (41, 42)])
-    await runlog.write([record(number) for number in (41, 42)])
-    assert await strip(runlog) == ids([*MANY[-18:], record(41), record(42)])
+    await runlog.write([record(number, status=Verdict.LOST) for number in (81, 82)])
+    await runlog.write([record(number) for number in (81, 82)])
+    assert await strip(runlog) == ids([*MANY[-SHOWN + 2 :], record(81), record(82)])
+
+
+async def test_says_how_long_each_run_took_that_started_and_ended_and_what_is_usual(runlog: RunLog) -> None:
+    of_worker = record(5, run_id=RunId("backup~w2", str(PLAN_0_MS + 5000)), end_ms=PLAN_0_MS + 6002)
+    await runlog.write([record(0), record(1, status=Verdict.FAILED, end_ms=PLAN_0_MS + 90_000)])
+    await runlog.write([record(2, status=Verdict.LOST), record(3, status=Verdict.SKIPPED), record(4, end_ms=None)])
+    assert "usualMs" not in (await results(runlog)).strip()
+    await runlog.write([of_worker, record(6, end_ms=PLAN_0_MS + 9_002)])
+    await runlog.write([record(2)])
+    found = await results(runlog)
+    assert [one.get("durationMs") for one in found.recent] == [5, 88_998, 5, None, None, 1000, 3000]
+    assert found.strip(2) == {"recent": list(found.recent[-2:]), "usualMs": 502}
+
+
+async def test_durations_that_are_not_ours_end_nobody(runlog: RunLog) -> None:
+    await runlog.write([record(1)])
+    for odd in ([5, "", "x", f"@{record(1).plan_ms}#1 x"], "text", None, {"a": 1}):
+        await runlog._jobs.update_one({"_id": "job/backup"}, {"$set": {"took": odd}})
+        assert "durationMs" not in (await results(runlog)).recent[0]
+    await runlog.write([record(2)])
+    assert [one.get("durationMs") for one in (await results(runlog)).recent] == [None, 5]
 
 
 async def test_last_run_is_the_newest_that_started(runlog: RunLog) -> None:

@@ -74,7 +74,8 @@ async def test_a_run_is_told_when_it_begins_and_with_its_result_when_it_ends(liv
         told = (await stream.until("runs")).data["jobs"]["j"]
         assert told["running"] == []
         assert (told["last"]["runId"], told["last"]["status"], told["last"]["exitCode"]) == (str(run), "failed", 3)
-        assert told["recent"] == [{"status": "failed", "planTime": run.plan_ms, "runId": str(run)}]
+        shown = {"status": "failed", "planTime": run.plan_ms, "runId": str(run), "durationMs": 5}
+        assert told["recent"] == [shown]
 
 
 async def test_a_result_is_told_though_the_list_of_last_results_comes_later(live: Managed) -> None:
