@@ -122,7 +122,7 @@ async def fill_everything(page: Page, name: str) -> None:
     await field(page, "cronExpr").fill("0 15 2 1 1 * *")
     await page.get_by_role("button", name="Add another expression").click()
     await page.get_by_label("Expression 2").fill("0 0 3 L * * *")
-    await page.get_by_role("button", name="Unfold all").click()
+    await page.get_by_role("button", name="Expand all").click()
     for one, text in TEXTS.items():
         await field(page, one).fill(text)
     await field(page, "calendar-mode").select_option("exclude")

@@ -30,7 +30,7 @@ async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console
         await console.shoot_all(page, "workers-drained")
         job = await console.open(f"/jobs/{name}")
         await expect(job.locator("#upcoming .note")).to_contain_text(
-            "no worker that fits takes fires: worker-1: drained"
+            "no matching worker takes fires: worker-1: drained"
         )
         await expect(job.locator("#upcoming .note")).to_contain_text("new disks")
         await console.shoot_all(job, "fires-drained")

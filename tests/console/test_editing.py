@@ -60,7 +60,7 @@ async def test_preview_shows_words_offsets_and_changes_of_the_clocks(console: Co
     await expect(preview.locator("tbody tr")).to_have_count(5)
     await expect(preview.locator("time[aria-live=off]")).to_have_count(5)  # else each second would be read aloud
     await expect(preview.locator("th").nth(1)).to_have_text("America/New_York")
-    await expect(preview.locator("th").nth(2)).to_have_text("Here (Europe/Berlin)")
+    await expect(preview.locator("th").nth(2)).to_have_text("Local (Europe/Berlin)")
     await expect(preview.locator("tbody tr").first).to_contain_text(
         re.compile(r" 06:30:00 -0[45]:00.* 1[12]:30:00 \+0[12]:00")
     )
@@ -84,7 +84,7 @@ async def test_stale_edit_shows_what_changed_and_takes_it_over(console: Console,
     await expect(conflict.get_by_role("row").filter(has_text="Time zone")).to_contain_text("Asia/Tokyo")
     await console.shoot(page, "stale-edit")
     await page.get_by_label("Command").fill("echo mine, typed since")
-    await conflict.get_by_role("button", name="Take over their changes").click()
+    await conflict.get_by_role("button", name="Use their changes").click()
     await expect(page.get_by_label("Expression")).to_have_value("@monthly")
     await expect(page.get_by_label("Command")).to_have_value("echo mine, typed since")
     await page.get_by_role("button", name="Save").click()

@@ -64,9 +64,9 @@ async def test_new_user_sees_three_fields_and_what_the_rest_holds(console: Conso
     await expect(holds(page, "where")).to_have_text("any worker · 1 slot")
     await console.shoot_all(page, "form-folded", whole=True)
     await console.shoot(page, "form-folded-whole", whole=True)
-    await page.get_by_role("button", name="Unfold all").click()
+    await page.get_by_role("button", name="Expand all").click()
     await expect(page.locator("details:not([open])")).to_have_count(0)
-    await page.get_by_role("button", name="Fold all").click()
+    await page.get_by_role("button", name="Collapse all").click()
     await expect(page.locator("details[open]")).to_have_count(0)
 
 
@@ -115,7 +115,7 @@ async def test_every_field_is_saved_and_shown_again(
     page = await console.open("/new")
     await settled(page)
     await fill_everything(page, name)
-    await expect(holds(page, "retry")).to_contain_text("3 times, 2.5 s, then each times 3 · only after exit 75, 111")
+    await expect(holds(page, "retry")).to_contain_text("3 times, 2.5 s, each delay times 3 · only after exit status 75, 111")
     for theme in THEMES if AXE.exists() else ():
         await page.emulate_media(color_scheme=theme)
         assert await findings(page, colours_alone=theme != THEMES[0]) == []
@@ -146,7 +146,7 @@ async def test_what_a_text_field_cannot_hold_stays_as_it_was(console: Console, c
     saved = await put(cluster, name, cronExpr="@yearly", **odd)
     page = await console.open(f"/jobs/{name}/edit")
     await settled(page)
-    await page.get_by_role("button", name="Unfold all").click()
+    await page.get_by_role("button", name="Expand all").click()
     await add_pair(page, "env", "MORE", "1")
     await add_pair(page, "workers", "zone", "eu")
     await save(page, name)
@@ -193,7 +193,7 @@ async def test_errors_within_fields_stand_there_and_unfold_their_section(
     for n, text in ((2, "@hourly"), (3, "0 0 0 30 2 * *")):
         await page.get_by_role("button", name="Add another expression").click()
         await page.get_by_label(f"Expression {n}").fill(text)
-    await page.get_by_role("button", name="Unfold all").click()
+    await page.get_by_role("button", name="Expand all").click()
     await field(page, "retry.limit").fill("3")
     await field(page, "retry.delaySeconds").fill("soon")
     await field(page, "retry.onExitCodes").fill("75, 300")
@@ -202,7 +202,7 @@ async def test_errors_within_fields_stand_there_and_unfold_their_section(
     await add_pair(page, "env", "A B", "x")
     await add_pair(page, "env", "A", "y")
     await add_pair(page, "workers", "gpu", r'a100, "a\u0000"')
-    await page.get_by_role("button", name="Fold all").click()
+    await page.get_by_role("button", name="Collapse all").click()
     await page.locator("#save").click()
     await expect(page.locator("#problem")).to_contain_text("nothing was saved")
 
@@ -295,7 +295,7 @@ async def test_stale_edit_shows_changes_of_every_field(console: Console, cluster
     await expect(rows.locator("th")).to_have_text(["Expression", "Interval", "Time", "Retries", "Workers"])
     await expect(rows.nth(4)).to_contain_text("gpu=a,b")
     await console.shoot_all(page, "form-stale")
-    await page.get_by_role("button", name="Take over their changes").click()
+    await page.get_by_role("button", name="Use their changes").click()
     await expect(page.locator("[name=trigger][value=at]")).to_be_checked()
     await save(page, name)
     assert await spec_of(cluster, name) == {**theirs, "priority": 7}

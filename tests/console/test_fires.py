@@ -17,8 +17,8 @@ async def test_each_verdict_has_its_reason_in_words(console: Console, cluster: C
     )
     page = await console.open(f"/jobs/{name}-closed")
     rows = page.locator("#recent tbody tr")
-    await expect(rows.filter(has_text="skipped").first).to_contain_text("its calendar is closed on that day")
-    await expect(page.locator("#upcoming tbody tr").first).to_contain_text("closed by its calendar")
+    await expect(rows.filter(has_text="skipped").first).to_contain_text("the calendar is closed on that day")
+    await expect(page.locator("#upcoming tbody tr").first).to_contain_text("closed by the calendar")
 
     await page.goto(f"/jobs/{name}-again")
     first = rows.filter(has_text="attempts").first
@@ -32,7 +32,7 @@ async def test_each_verdict_has_its_reason_in_words(console: Console, cluster: C
     await cluster.save(f"{name}-over", "exec sleep 1000", "*/2 * * * * * *")
     await page.goto(f"/jobs/{name}-over")
     skipped = rows.filter(has_text="skipped").first
-    await expect(skipped).to_contain_text(f"overlap with another of its runs or fires: {name}-over@")
+    await expect(skipped).to_contain_text(f"the previous run was still going: {name}-over@")
     await expect(rows.filter(has_text="running")).to_contain_text("on worker-1")
     await console.shoot_all(page, "fires-overlap", whole=True)
     await page.goto(f"/jobs?q={name}")

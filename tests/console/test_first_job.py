@@ -92,7 +92,7 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
     kill = row.get_by_role("button", name=f"Kill: {name}")
     await expect(row.locator(".c-running")).to_have_text(re.compile(r"[2-9] s"))
     await kill.click()
-    await expect(page.get_by_role("dialog")).to_contain_text("This run ends:")
+    await expect(page.get_by_role("dialog")).to_contain_text("This run will be stopped:")
     await expect(page.get_by_role("dialog")).to_contain_text("worker-1")
     await story.step(page, "kill")
     await answer_dialog(page, "Kill", "it hangs")

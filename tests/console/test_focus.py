@@ -110,7 +110,7 @@ async def test_year_that_no_date_has_is_said_at_its_field(console: Console, clus
     await dialog.locator("summary").click()
     await dialog.locator("#run-at").fill("20261-01-01T00:00:00")
     await dialog.get_by_role("button", name="Run now").click()
-    await expect(dialog.locator("#run-at-error")).to_have_text("is no date with a time")
+    await expect(dialog.locator("#run-at-error")).to_have_text("is not a date with a time")
     await dialog.locator("#run-at").fill("")
     await dialog.get_by_role("button", name="Run now").click()
     await expect(dialog.get_by_role("link", name="Open the run")).to_be_focused()

@@ -40,7 +40,7 @@ async def test_run_whose_kill_is_pending_for_a_minute_is_given_up(
         await page.get_by_role("button", name="Give up").click()
         dialog = page.get_by_role("dialog")
         await expect(dialog).to_contain_text(f"Frees the lock of {name}, which burned does not end.")
-        await dialog.get_by_label("Why? The record has it.").fill("the machine burned")
+        await dialog.get_by_label("Reason (kept in the record)").fill("the machine burned")
         await dialog.get_by_role("button", name="Give up").click()
         await expect(page.locator("#state")).to_have_text(" lost")
         await expect(page.locator("#facts")).to_contain_text("the machine burned")
@@ -74,7 +74,7 @@ async def test_run_that_is_ending_shows_what_is_left_of_it_and_is_given_up(
         await console.shoot_all(page, "run-ending")
         await page.get_by_role("button", name="Give up").click()
         dialog = page.get_by_role("dialog")
-        await dialog.get_by_label("Why? The record has it.").fill("they may go on")
+        await dialog.get_by_label("Reason (kept in the record)").fill("they may go on")
         await dialog.get_by_role("button", name="Give up").click()
         # Its worker was never there, so the steward frees the lock; the beat is read anew in a while.
         await etcd.delete(keys.beat("stuck"))

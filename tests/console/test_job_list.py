@@ -37,7 +37,7 @@ async def test_search_and_filters_are_in_the_url_and_back_goes_back(
     await expect(again.locator("#jobs tbody tr")).to_have_count(1)
     await expect(again.get_by_placeholder("Label, e.g.")).to_have_value(f"team={name}")
     await again.get_by_role("searchbox").fill("no such job at all")
-    await expect(again.locator("#empty")).to_have_text("No job is like that.")
+    await expect(again.locator("#empty")).to_have_text("No jobs match.")
 
 
 async def test_pages_come_from_the_server(console: Console, cluster: Cluster, name: str) -> None:
@@ -61,8 +61,8 @@ async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console
     page = await console.open(f"/jobs?q={name}")
     rows, dialog = page.locator("#jobs tbody tr"), page.get_by_role("dialog")
     await expect(rows).to_have_count(3)
-    await page.get_by_label("Pick all on this page").check()
-    await expect(page.locator("#bulk")).to_contain_text("3 jobs picked")
+    await page.get_by_label("Select all on this page").check()
+    await expect(page.locator("#bulk")).to_contain_text("3 jobs selected")
     await page.get_by_label(f"Pick {name}-c").uncheck()
     await page.locator("#bulk").get_by_role("button", name="Pause").click()
     await expect(dialog).to_contain_text(f"{name}-a, {name}-b")
@@ -72,11 +72,11 @@ async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console
     await expect(rows.filter(has_text="holidays")).to_have_count(2)
     await expect(page.locator("#bulk")).to_be_hidden()
 
-    await page.get_by_label("Pick all on this page").check()
+    await page.get_by_label("Select all on this page").check()
     await page.locator("#bulk").get_by_role("button", name="Resume").click()
     await dialog.get_by_role("button", name="Resume").click()
     await expect(rows.filter(has_text="enabled")).to_have_count(3)
-    await page.get_by_label("Pick all on this page").check()
+    await page.get_by_label("Select all on this page").check()
     await page.locator("#bulk").get_by_role("button", name="Delete").click()
     await dialog.get_by_role("button", name="Delete").click()
     await expect(rows).to_have_count(0)
@@ -95,7 +95,7 @@ async def test_keyboard_alone_is_enough(console: Console, cluster: Cluster, name
     await page.wait_for_url(f"**/jobs/{name}-a")
     await settled(page)
     await page.keyboard.press("?")
-    await expect(page.get_by_role("dialog")).to_contain_text("Keys and marks")
+    await expect(page.get_by_role("dialog")).to_contain_text("Keyboard shortcuts and verdicts")
     await console.shoot(page, "help")
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
@@ -180,7 +180,7 @@ async def test_a_first_fire_that_waits_or_goes_on_is_no_job_without_fires(
 
     await expect(last("waits")).to_contain_text("waiting")
     await expect(last("waits")).to_contain_text("no live worker has the labels no=such")
-    await expect(last("goes")).to_have_text("its first run goes on")
+    await expect(last("goes")).to_have_text("first run going")
     await expect(last("new")).to_have_text("no result yet")
     await console.shoot(page, "jobs-first-fires")
     for job in ("waits", "goes", "new"):

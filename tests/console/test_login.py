@@ -121,7 +121,7 @@ async def test_another_tab_goes_on_without_a_login(guarded: Guarded) -> None:
     other = await page.context.new_page()
     await other.goto("/runs")
     await expect(other.locator("#me-name")).to_have_text("alice")
-    await expect(other.locator("#runs")).to_contain_text("No run yet.")
+    await expect(other.locator("#runs")).to_contain_text("No runs yet.")
 
 
 async def test_login_through_the_provider(guarded: Guarded) -> None:
@@ -324,7 +324,7 @@ async def test_audit_is_filtered_by_pages(guarded: Guarded) -> None:
     ("language", "said"),
     [
         ("en-GB", ["Command", "true", "false", "D=***", "D=*** (another value)", "revision"]),
-        ("zh-CN", ["命令", "true", "false", "D=***", "值已更改", "修订"]),
+        ("zh-CN", ["命令", "true", "false", "D=***", "值已更改", "修订版"]),
     ],
 )
 async def test_audit_tells_a_change_field_by_field(guarded: Guarded, language: str, said: list[str]) -> None:

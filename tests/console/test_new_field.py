@@ -75,7 +75,7 @@ async def test_new_field_is_in_form_definition_and_comparison(
     await expect(page.get_by_label("Temper").locator("option")).to_have_text(
         ["calm down", "walk away", "queue", "replace"]
     )
-    await page.get_by_role("button", name="Unfold all").click()
+    await page.get_by_role("button", name="Expand all").click()
     limit = page.locator("[data-group=limits]").get_by_label("Processor time in seconds")
     await expect(limit).to_have_value("90")
     await expect(limit).to_have_accessible_description("How long a run may use the CPU. 1\u00a0to\u00a07,777.")
@@ -104,7 +104,7 @@ async def test_new_field_is_in_form_definition_and_comparison(
     await settled(page)
     await expect(holds(page, "limits")).to_contain_text("Processor time in seconds: 120")
     await page.get_by_label("Temper").select_option("calm down")
-    await page.get_by_role("button", name="Unfold all").click()
+    await page.get_by_role("button", name="Expand all").click()
     await page.get_by_label("Without haste").check()
     await add_pair(page, "notes", "who", "me & you")
     await page.locator("#save").click()

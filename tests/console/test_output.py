@@ -149,7 +149,7 @@ async def test_cut_output_is_marked_and_downloads_are_files(console: Console, cl
     await expect(page.locator("#output pre.cut")).to_have_count(1)
     await console.shoot(page, "cut-output")
     await page.get_by_role("button", name="Copy").click()
-    await expect(page.locator("#toasts")).to_contain_text("The output is copied.")
+    await expect(page.locator("#toasts")).to_contain_text("Output copied.")
     copied = await page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith("1\n2\n3\n")
     assert copied.endswith("9999\n10000\n")

@@ -84,7 +84,7 @@ async def test_the_page_of_a_job_shows_what_is_going_once(console: Console, clus
     states = page.locator("#runs tbody .status")
     await expect(states).to_have_count(2)
     await expect(states.first).to_have_text(" running")
-    await expect(states.last).to_contain_text("waits for the end of")
+    await expect(states.last).to_contain_text("waiting for the end of")
     await cluster.post("/job/delete", name=name)
     await cluster.post("/job/kill", name=name)
     await expect(states.filter(has_text="killed")).to_have_count(1)

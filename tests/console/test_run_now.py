@@ -41,7 +41,7 @@ async def test_one_click_in_the_list_and_a_confirmation_run_a_paused_job(
     await page.wait_for_url("**/runs/**")
     await expect(page.locator("#state")).to_have_text(" success")
     await expect(page.locator("#output")).to_have_text("it ran")
-    await expect(page.locator("#facts")).to_contain_text("by hand")
+    await expect(page.locator("#facts")).to_contain_text("manual")
 
 
 async def test_run_that_nobody_has_waited_for_is_told_all_the_same(
@@ -63,7 +63,7 @@ async def test_run_that_nobody_has_waited_for_is_told_all_the_same(
     await page.keyboard.press("Escape")
     await expect(dialog).to_have_count(0)
     closed.set()
-    await expect(page.locator("#toasts")).to_contain_text("The run is asked for.")
+    await expect(page.locator("#toasts")).to_contain_text("Run requested.")
 
 
 async def test_manager_that_is_out_of_reach_is_said_in_the_question(
@@ -83,8 +83,8 @@ async def test_arguments_and_environment_reach_the_run(console: Console, cluster
     await cluster.save(name, 'echo "$1, $2, $LEVEL"', "@yearly")
     page = await console.open(f"/jobs/{name}")
     dialog = await open_dialog(page)
-    await dialog.get_by_label("Arguments, one a line").fill("one word\n<b>two</b>")
-    environment = dialog.get_by_label("Environment, NAME=value on each line")
+    await dialog.get_by_label("Arguments, one per line").fill("one word\n<b>two</b>")
+    environment = dialog.get_by_label("Environment variables, one NAME=value per line")
     await environment.fill("no equals sign")
     await dialog.get_by_label("Reason").fill("to see it")
     await dialog.get_by_role("button", name="Run now").click()
@@ -104,7 +104,7 @@ async def test_arguments_and_environment_reach_the_run(console: Console, cluster
     await expect(page.locator("#output")).to_have_text("one word, <b>two</b>, a=b")
     for step in ("Created", "Claimed", "Started", "Ended"):
         await expect(page.locator("#life li.is-reached").filter(has_text=step)).to_have_count(1)
-    await expect(page.locator("#facts")).to_contain_text("Processor time")
+    await expect(page.locator("#facts")).to_contain_text("CPU time")
     await console.shoot_all(page, "run-of-arguments")
 
 
@@ -121,10 +121,10 @@ async def test_run_at_a_later_time_waits_and_can_be_ended_before(console: Consol
     await expect(dialog).to_contain_text(f"It starts at {soon}")
     await dialog.get_by_role("button", name="Close").last.click()
     await page.reload()
-    await expect(page.locator("#runs tbody tr")).to_contain_text("waits for its time")
+    await expect(page.locator("#runs tbody tr")).to_contain_text("waiting for its time")
     await page.goto(url)
     await expect(page.locator("#state")).to_have_text(" created")
-    await expect(page.locator("#facts")).to_contain_text("waits for its time")
+    await expect(page.locator("#facts")).to_contain_text("waiting for its time")
     await expect(page.locator("#life li").filter(has_text="Planned")).to_contain_text("in 6 d 23 h")
     if AXE.exists():
         assert await findings(page) == []
@@ -140,9 +140,9 @@ async def test_second_one_with_the_same_key_is_said_to_be_the_first(
     await cluster.save(name, "true", "@yearly")
     page = await console.open(f"/jobs/{name}")
     urls = []
-    for said in ("The run is asked for.", "there is no second run"):
+    for said in ("Run requested.", "no second one was created"):
         dialog = await open_dialog(page)
-        await dialog.get_by_label("Once for this key").fill("order-7")
+        await dialog.get_by_label("Run once per key").fill("order-7")
         urls.append(await ask(dialog))
         await expect(dialog).to_contain_text(said)
         await dialog.get_by_role("button", name="Close").last.click()
@@ -150,7 +150,7 @@ async def test_second_one_with_the_same_key_is_said_to_be_the_first(
     assert urls[0] == urls[1]
     assert unquote(urls[0]).startswith(f"/runs/{name}@r-")
     await expect(page.locator("#runs tbody tr")).to_have_count(1)
-    await expect(page.locator("#runs tbody tr")).to_contain_text(re.compile("success.*by hand"))
+    await expect(page.locator("#runs tbody tr")).to_contain_text(re.compile("success.*manual"))
 
 
 async def test_broadcast_runs_on_each_worker_and_is_shown_so(console: Console, cluster: Cluster, name: str) -> None:
@@ -158,7 +158,7 @@ async def test_broadcast_runs_on_each_worker_and_is_shown_so(console: Console, c
         await cluster.save(name, "exec sleep 1000", "@yearly", broadcast=True, slots=2, priority=5)
         page = await console.open(f"/jobs/{name}")
         await settled(page)
-        await expect(page.locator("#facts")).to_contain_text("on every worker that fits, 2 slots, priority 5")
+        await expect(page.locator("#facts")).to_contain_text("on every matching worker, 2 slots, priority 5")
         dialog = await open_dialog(page, options=False)
         await dialog.get_by_role("button", name="Run now").click()
         first = dialog.get_by_role("link", name="Open the run on worker-1")

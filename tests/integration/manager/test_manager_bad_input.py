@@ -200,7 +200,7 @@ async def test_unknown_page_is_answered_to_a_browser_with_the_way_to_the_console
         assert '<a class="btn btn-primary" href="/">To the list of jobs</a>' in text
         assert "<script>" not in text
     chinese = await manager.http.get("/nosuchpage", headers={**browser, "Accept-Language": "zh"})
-    assert "没有这个页面" in await chinese.text()
+    assert "页面不存在" in await chinese.text()
     for path in ("/api/v1/nothing", "/static/nothing.js"):
         assert (await problem_of(await manager.http.get(path, headers=browser), 404))["code"] == "no-such-path"
     assert "not found" in await refusal_of(await manager.http.get("/job/nothing", headers=browser), 404)

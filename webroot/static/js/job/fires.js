@@ -8,7 +8,7 @@ import { runUrl } from "../links.js";
 import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
-import { t } from "../text.js";
+import { listed, t } from "../text.js";
 import { badge, whyOf } from "../verdicts.js";
 import { Range } from "./range.js";
 
@@ -38,7 +38,7 @@ export class Fires {
       this.page(recent, signal),
       last ? get(this.path, { query: { from: now(), to: last, limit: upcoming.length }, signal }) : { items: [] },
     ]);
-    this.showPast(past, zone);
+    this.showPast(past, job);
     const known = new Map(toCome.items.map((/** @type {any} */ fire) => [fire.planTime, fire]));
     showUpcoming(upcoming.map((/** @type {any} */ fire) => ({ ...fire, ...known.get(fire.ms) })), zone, job);
   }
@@ -51,12 +51,13 @@ export class Fires {
     return { items, nextCursor: null };
   }
 
-  /** @param {{items: any[], nextCursor: string | null}} page @param {string} [zone] */
-  showPast({ items, nextCursor }, zone) {
+  /** @param {{items: any[], nextCursor: string | null}} page @param {any} job */
+  showPast({ items, nextCursor }, job) {
+    const zone = job?.spec?.timezone;
     const columns = [
       { key: "planned", draw: (/** @type {any} */ fire) => [stamp(fire.planTime, { zone }), ...(fire.rangeEndTime ? [" … ", stamp(fire.rangeEndTime, { zone })] : [])] },
       { key: "verdict", draw: verdict },
-      { key: "why", draw: why, className: "wraps sub" },
+      { key: "why", draw: (/** @type {any} */ fire) => why(fire, job?.spec?.broadcast), className: "wraps sub" },
     ];
     const none = t(this.range.isNewest ? "job.recent.none" : "job.recent.none.there");
     const table = items.length > 0 && scrolls(t("job.recent"), grid(t("job.recent"), columns, items, "auto stack", keyOf));
@@ -79,8 +80,8 @@ function attemptsOf(runId, attempts) {
   return h("span", {}, links.flatMap((link, index) => (index ? [", ", link] : [link])));
 }
 
-/** @param {any} fire */
-function why(fire) {
+/** @param {any} fire @param {boolean} isEach each of the workers takes it */
+function why(fire, isEach) {
   const { count, countIsMinimum, startTime, endTime, planTime, worker, takers, attempt } = fire;
   const reason = whyOf(fire);
   const many = count > 1 && t(countIsMinimum ? "job.fires.least" : "job.fires", { n: count });
@@ -88,8 +89,14 @@ function why(fire) {
   const on = startTime && worker && t("ask.on", { worker });
   const late = !(attempt > 1) && startTime - planTime >= 1000 && // a later attempt is not late: it had to wait
     t("job.late", { time: duration(startTime - planTime) });
-  const who = takers?.length > 0 && t("job.takers", { workers: takers.join(", ") });
+  const who = takers?.length > 0 && orderOf(takers, isEach);
   return [many, reason, !reason && took, !reason && on, late, who].filter(Boolean).join("; ");
+}
+
+/** @param {string[]} takers in the order in which they try @param {boolean} isEach they do not wait for each other */
+function orderOf(takers, isEach) {
+  const [first, ...others] = takers;
+  return isEach || !others.length ? listed(takers) : t("job.takers", { first, others: listed(others) });
 }
 
 /** @param {any[]} fires @param {string | undefined} zone @param {any} job */
@@ -99,7 +106,7 @@ function showUpcoming(fires, zone, job) {
   const columns = [
     { key: "planned", draw: (/** @type {any} */ fire) => stamp(fire.ms, { zone }) },
     { key: "in", draw: (/** @type {any} */ fire) => stamp(fire.ms, { as: "until" }) },
-    { key: "takers", draw: (/** @type {any} */ fire) => taker(fire, said), className: "wraps" },
+    { key: "takers", draw: (/** @type {any} */ fire) => taker(fire, said, job?.spec?.broadcast), className: "wraps" },
   ];
   redraw(byId("upcoming"), said && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, said)),
     fires.length ? scrolls(t("job.upcoming"), grid(t("job.upcoming"), columns, fires, "auto", keyOf)) : h("p", { class: "muted" }, none(job)));
@@ -108,10 +115,10 @@ function showUpcoming(fires, zone, job) {
 /** A table that is wider than its place is moved by itself. @param {string} label @param {HTMLElement} table */
 const scrolls = (label, table) => h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": label }, table);
 
-/** Who would take it, or why it will not run. @param {any} fire @param {string} said why nobody can take any of them, as it stands above */
-function taker({ open, takers, note, ...fire }, said) {
+/** Who would take it, or why it will not run. @param {any} fire @param {string} said why nobody can take any of them, as it stands above @param {boolean} isEach each of them takes it */
+function taker({ open, takers, note, ...fire }, said, isEach) {
   const nobody = fire.verdict && whyOf(fire);
-  const who = open === false ? badge("closed") : takers?.length ? takers.join(", ") : nobody && h("span", { class: "tone-warn" }, nobody === said ? t("job.nobody") : nobody);
+  const who = open === false ? badge("closed") : takers?.length ? orderOf(takers, isEach) : nobody && h("span", { class: "tone-warn" }, nobody === said ? t("job.nobody") : nobody);
   return [who, note && h("div", { class: "sub tone-warn" }, note)];
 }
 
