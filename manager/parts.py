@@ -47,7 +47,6 @@ from manager.use_cases.rules import RuleService
 from manager.use_cases.run_now import RunNow
 from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
-from manager.views.day_counts import SeenStatistics
 from manager.views.ending import EndingRuns
 from manager.views.fires import Fires
 from manager.views.history import History
@@ -55,6 +54,7 @@ from manager.views.inventory import Inventory
 from manager.views.pending import Pending
 from manager.views.rows import Rows
 from manager.views.run_list import RunLists
+from manager.views.span_counts import SeenStatistics
 from manager.views.told import Told
 from manager.watch.events import EventHub
 from manager.watch.watching import Watching

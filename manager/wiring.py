@@ -75,7 +75,6 @@ from manager.use_cases.run_now import RunNow
 from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.cursors import SealedCursors
-from manager.views.day_counts import SeenStatistics
 from manager.views.ending import EndingRuns, shown
 from manager.views.fires import Fires
 from manager.views.history import History
@@ -84,6 +83,7 @@ from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
 from manager.views.shapes import running_views
+from manager.views.span_counts import SeenStatistics
 from manager.views.told import Told
 from manager.watch.catalog import Catalog
 from manager.watch.eligibility import Eligibility

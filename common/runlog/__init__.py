@@ -43,14 +43,13 @@ from common.runlog.notices import NoticePage, Notices
 from common.runlog.outbox import OutboxDocument, outbox_documents
 from common.runlog.pages import RunFilter, RunPage
 from common.runlog.retention import KeptJob, OldRecord, RetentionState
-from common.runlog.statistics import DayCounts
+from common.runlog.statistics import SpanCounts
 from common.runlog.store import RunLog
 
 __all__ = [
     "Advance",
     "AuditFilter",
     "AuditPage",
-    "DayCounts",
     "JobResults",
     "KeptEntry",
     "KeptJob",
@@ -64,6 +63,7 @@ __all__ = [
     "RunFilter",
     "RunLog",
     "RunPage",
+    "SpanCounts",
     "WriteResult",
     "outbox_documents",
 ]

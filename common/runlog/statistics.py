@@ -37,6 +37,7 @@ from common.runlog.client import Document, by_ids
 from common.runlog.documents import PAGE_KEY, plan_ms_of
 
 HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
 ROLLED_UP_DAYS: Final = 7
 """For so long after its day an hour is counted again; then its day is rolled up."""
 
@@ -61,11 +62,11 @@ _AFTER_ALL: Final = "~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DayCounts:
-    """What one UTC day came to."""
+class SpanCounts:
+    """What one UTC day, or one hour, came to."""
 
-    day: int
-    """Days since 1970-01-01."""
+    number: int
+    """Days, or hours, since 1970-01-01."""
     by_status: Mapping[Verdict, int]
     """Every verdict stands in it."""
     timed: int
@@ -75,9 +76,9 @@ class DayCounts:
     max_duration_ms: int
 
     @classmethod
-    def nothing(cls, day: int) -> Self:
-        """A day that has no record yet."""
-        return cls(day=day, by_status=dict.fromkeys(Verdict, 0), timed=0, duration_ms=0, max_duration_ms=0)
+    def nothing(cls, number: int) -> Self:
+        """One that has no record yet."""
+        return cls(number=number, by_status=dict.fromkeys(Verdict, 0), timed=0, duration_ms=0, max_duration_ms=0)
 
 
 class Statistics:
@@ -142,7 +143,7 @@ class Statistics:
         await self._remove(hours)  # if we die before this, it is done once more
         return True
 
-    async def read(self, job: str | None, days: Sequence[int]) -> list[DayCounts]:
+    async def read(self, job: str | None, days: Sequence[int]) -> list[SpanCounts]:
         """Those of the days that have something, oldest first; ``job`` None: all jobs together."""
         bucket = _ALL if job is None else _bucket(job)
         whole = {f"day/{_text(day)}/{bucket}": day for day in days}
@@ -156,7 +157,14 @@ class Statistics:
                 day, to = (whole[one], of_day) if one in whole else (hours[one], of_hours)
                 _add(counts, to.setdefault(day, {}))
         fullest = {day: _fuller(of_day.get(day, {}), of_hours.get(day, {})) for day in of_day.keys() | of_hours.keys()}
-        return [_day_counts(day, counts) for day, counts in sorted(fullest.items())]
+        return [_span_counts(day, counts) for day, counts in sorted(fullest.items())]
+
+    async def read_hours(self, job: str | None, hours: Sequence[int]) -> list[SpanCounts]:
+        """The same of hours, as long as their day is not rolled up."""
+        ids = {_hour_id(hour // _HOURS, _ALL if job is None else _bucket(job), hour % _HOURS): hour for hour in hours}
+        found = await by_ids(self._collection, list(ids), projection={"counts": 1})
+        of_hour = {ids[one["_id"]]: _by_job(one).get(job or _ALL) for one in found}
+        return [_span_counts(hour, counts) for hour, counts in sorted(of_hour.items()) if counts]
 
     async def forget(self, before: int, limit: int) -> int:
         """The oldest counts of the days before this one are gone, at most so many documents; how many."""
@@ -193,18 +201,18 @@ class Statistics:
             await self._collection.bulk_write([DeleteOne({"_id": one["_id"]}) for one in documents], ordered=False)
 
 
-def day_counts_of(documents: Iterable[Mapping[str, Any]]) -> list[DayCounts]:
-    """What these log documents come to by the day that they are planned on, oldest first."""
-    by_day: dict[int, dict[str, Counts]] = {}
+def span_counts_of(documents: Iterable[Mapping[str, Any]], unit_ms: int) -> list[SpanCounts]:
+    """What these log documents come to by the day, or the hour, that they are planned on, oldest first."""
+    by_span: dict[int, dict[str, Counts]] = {}
     for document in documents:
         if _is_number(plan_ms := document.get("planTime")):
-            _count(document, by_day.setdefault(plan_ms // (_HOURS * HOUR_MS), {}))
-    found: list[DayCounts] = []
-    for day, by_job in sorted(by_day.items()):
+            _count(document, by_span.setdefault(plan_ms // unit_ms, {}))
+    found: list[SpanCounts] = []
+    for number, by_job in sorted(by_span.items()):
         whole = Counts()
         for counts in by_job.values():
             _add(counts, whole)
-        found.append(_day_counts(day, whole))
+        found.append(_span_counts(number, whole))
     return found
 
 
@@ -274,9 +282,9 @@ def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _day_counts(day: int, counts: Mapping[str, int]) -> DayCounts:
-    return DayCounts(
-        day=day,
+def _span_counts(number: int, counts: Mapping[str, int]) -> SpanCounts:
+    return SpanCounts(
+        number=number,
         # A former version let a number fall below nothing.
         by_status={status: max(0, counts.get(status.value, 0)) for status in Verdict},
         timed=counts.get(_TIMED, 0),

@@ -44,7 +44,7 @@ from common.runlog.notices import Notices
 from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
-from common.runlog.statistics import Counts, DayCounts, Statistics
+from common.runlog.statistics import DAY_MS, Counts, SpanCounts, Statistics
 from common.runlog.versions import Versions
 
 _log = logging.getLogger(__name__)
@@ -210,14 +210,15 @@ class RunLog:
             return await self._statistics.roll_up(before_day)
 
     async def statistics(
-        self, job: str | None, days: Sequence[int], *, deadline_seconds: float = _READ_SECONDS
-    ) -> list[DayCounts]:
+        self, job: str | None, numbers: Sequence[int], unit_ms: int = DAY_MS, *, deadline_seconds: float = _READ_SECONDS
+    ) -> list[SpanCounts]:
         """What those of the days came to that have any record, oldest first; ``job`` None: all jobs together.
 
-        ``days``: days since 1970-01-01. What has not been counted yet is not in it.
+        ``numbers``: days since 1970-01-01, or hours where that is the unit. What has not been counted yet is not in it.
         """
+        read = self._statistics.read if unit_ms == DAY_MS else self._statistics.read_hours
         async with asking(self._client, deadline_seconds):
-            return await self._statistics.read(job, days)
+            return await read(job, numbers)
 
     async def forget_statistics(self, before_day: int, *, limit: int, deadline_seconds: float = _READ_SECONDS) -> int:
         """The oldest counts of days before this one are gone, at most so many documents; how many."""

@@ -22,7 +22,8 @@ from common.errors import EtcdError, UnavailableError
 from common.notices.channels import ChannelKind
 from common.notices.notice import NoticeState
 from common.protocol.clocks import Clocks
-from common.runlog import DayCounts
+from common.runlog import SpanCounts
+from common.runlog.statistics import DAY_MS
 from common.version import VERSION
 from manager.access.audited import LOGINS
 from manager.access.needs import needs
@@ -62,7 +63,7 @@ class Measured:
     open_runs: int | None
     oldest_run_s: float | None
     """For how long the oldest run that is going has been due to go; 0 where none goes."""
-    today: DayCounts | None
+    today: SpanCounts | None
     """The fires planned since midnight, UTC, that have a record."""
     workers: Sequence[SeenWorker] | None
     clocks: Clocks | None
@@ -227,7 +228,6 @@ MAX_FAILING: Final = 1_000
 """Beyond so many they are not counted: their names have to be read for it, at each scrape."""
 _ANSWER_S: Final = 2.0
 """However long other calls may take (``apiWriteTimeout``): whoever scrapes gives up soon, and has nothing then."""
-_DAY_MS: Final = 86_400_000
 
 
 def add_routes(app: web.Application) -> None:
@@ -301,10 +301,10 @@ async def _measured(parts: Parts) -> Measured:
     )
 
 
-async def _today(parts: Parts) -> DayCounts | None:
-    day = parts.clock.wall_ms() // _DAY_MS
-    found = await parts.history.statistics(None, [day])
-    return found[0] if found else DayCounts.nothing(day)
+async def _today(parts: Parts) -> SpanCounts | None:
+    day = parts.clock.wall_ms() // DAY_MS
+    found = await parts.history.statistics(None, [day], DAY_MS)
+    return found[0] if found else SpanCounts.nothing(day)
 
 
 async def _known(question: Coroutine[Any, Any, T], *, unless: bool = False) -> T | None:

@@ -170,10 +170,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="get", path="/api/v1/statistics", tag="runs",
-        summary="How many runs of each verdict each day had, newest day first, and how long they took.",
+        summary="How many runs of each verdict each day or hour had, the newest first, and how long they took.",
         parameters=statistics.StatisticsQuery.parameters(),
         answers={200: record({
-            "job": maybe(TEXT), "from": TEXT, "to": TEXT, "items": array(ref("DayCounts")), "total": ref("Counts"),
+            "job": maybe(TEXT), "from": TEXT, "to": TEXT,
+            "items": {"anyOf": [array(ref("DayCounts")), array(ref("HourCounts"))]}, "total": ref("Counts"),
             "warnings": array(TEXT),
         })},
         refuses=(404,),

@@ -108,6 +108,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
     },
     "Counts": record(_COUNTS),
     "DayCounts": record({"day": {"type": "string", "format": "date"}, **_COUNTS}),
+    "HourCounts": record({"hour": {"type": "string", "format": "date-time"}, **_COUNTS}),
     "FieldError": record({"field": TEXT, "message": TEXT, "remedy": TEXT}),
     "Job": job_schema(),
     "Fire": record({"ms": MS, "utc": TEXT, "local": TEXT, "note": maybe(TEXT)}, {"open": TRUTH}),

@@ -5,7 +5,7 @@ rows.py                         jobs as shown, with what they came to
 run_list.py history.py pending.py ending.py
                                 runs that go, then those that are over, page by page; those that wait; those that are
                                 over, but for processes that cannot be ended
-day_counts.py                   what days came to, of what a caller may know
+span_counts.py                  what days and hours came to, of what a caller may know
 told.py                         open alerts, and what waits to be told
 cursors.py                      cursors that name what a caller may not know of, sealed
 fires.py fire_verdicts.py       the fires of one job, and why one did not run: what is read, and what that says

@@ -16,7 +16,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.run import RunEntry
 from common.protocol.txn import KeyValue
-from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
+from common.runlog import JobResults, RunFilter, RunLog, RunPage, SpanCounts
 from common.runlog.pages import decode_cursor
 from manager.views.cursors import SealedCursors
 from manager.views.ending import EndingRuns, LeftProcesses, shown
@@ -177,9 +177,12 @@ class History:
             after = names[-1]
         return min(count, limit)
 
-    async def statistics(self, job: str | None, days: Sequence[int]) -> list[DayCounts]:
-        """What those of the days (since 1970-01-01) came to that have any record, oldest first; None: of all jobs."""
-        return await self._runlog.statistics(job, days, deadline_seconds=self._deadline_s)
+    async def statistics(self, job: str | None, numbers: Sequence[int], unit_ms: int) -> list[SpanCounts]:
+        """What those of the days or hours (since 1970-01-01) came to that have any record, oldest first.
+
+        ``job`` None: of all jobs together.
+        """
+        return await self._runlog.statistics(job, numbers, unit_ms, deadline_seconds=self._deadline_s)
 
     async def record(self, run: RunId) -> dict[str, Any] | None:
         """The run's document with its output; None where there is none (yet)."""

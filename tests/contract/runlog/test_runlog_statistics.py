@@ -53,10 +53,13 @@ async def test_days_count_runs_by_verdict_and_say_how_long_they_took(runlog: Run
     assert await counted(runlog) == counts
     assert await told(runlog, None) == {**counts, "success": 4}
     first, second = await runlog.statistics("backup", [DAY, DAY - 1])
-    assert (first.day, first.by_status[Verdict.SUCCESS], first.timed) == (DAY - 1, 1, 1)
+    assert (first.number, first.by_status[Verdict.SUCCESS], first.timed) == (DAY - 1, 1, 1)
     # One clock was set back while its run went on: that one took no time.
-    assert (second.day, second.timed, second.duration_ms, second.max_duration_ms) == (DAY, 5, 3 * 5 + 1998, 1998)
+    assert (second.number, second.timed, second.duration_ms, second.max_duration_ms) == (DAY, 5, 3 * 5 + 1998, 1998)
     assert await runlog.statistics("nobody", [DAY]) == []
+    hours = await runlog.statistics("backup", range(DAY * 24 - 24, DAY * 24 + 24), HOUR_MS)
+    assert [(one.number // 24, one.timed) for one in hours] == [(DAY - 1, 1), (DAY, 5)]
+    assert await runlog.statistics("nobody", [DAY * 24], HOUR_MS) == []
 
 
 async def test_newest_hour_that_has_records_is_found_from_any_hour(runlog: RunLog) -> None:
@@ -181,7 +184,7 @@ async def test_counts_of_old_days_go_and_others_stay(runlog: RunLog) -> None:
     while await runlog.forget_statistics(DAY + 2, limit=2):
         pass
     for job in ("backup", None):
-        assert [one.day for one in await runlog.statistics(job, range(DAY, DAY + 4))] == [DAY + 2, DAY + 3]
+        assert [one.number for one in await runlog.statistics(job, range(DAY, DAY + 4))] == [DAY + 2, DAY + 3]
 
 
 ODD: Sequence[object] = (

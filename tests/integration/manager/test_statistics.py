@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from common.instants import iso
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from tests.support.counting import count_records
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import now_ms, record_of
 
-DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 async def ran(manager: Managed, job: str, status: Verdict = Verdict.SUCCESS, *, days_ago: int = 0) -> None:
@@ -43,6 +45,18 @@ async def test_each_of_the_last_days_is_there_newest_first(manager: Managed) -> 
     }  # fmt: skip
     of_all = await manager.get("/api/v1/statistics")
     assert (of_all["job"], len(of_all["items"]), of_all["total"]["runs"]) == (None, 30, 3)
+
+
+async def test_each_of_the_last_hours_is_there_newest_first(manager: Managed) -> None:
+    hour = now_ms() // HOUR_MS
+    for ago, status in ((0, Verdict.SUCCESS), (2, Verdict.FAILED), (9, Verdict.FAILED)):
+        await manager.write([record_of(RunId("a", f"r-{ago}"), status, plan_ms=(hour - ago) * HOUR_MS)])
+    await count_records(manager.runlog)
+    found: dict[str, Any] = await manager.get("/api/v1/statistics", hours="3")
+    assert [one["hour"] for one in found["items"]] == [iso((hour - ago) * HOUR_MS) for ago in range(3)]
+    assert [(one["runs"], one["failed"]) for one in found["items"]] == [(1, 0), (0, 0), (1, 1)]
+    assert (found["from"], found["to"]) == (found["items"][2]["hour"], found["items"][0]["hour"])
+    assert found["total"]["runs"] == 2
 
 
 async def test_job_without_a_fire_has_nothing_and_one_that_nobody_knows_is_not_found(manager: Managed) -> None:
