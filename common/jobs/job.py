@@ -103,19 +103,19 @@ class Misfire:
     """How late a fire may start, and what is made up for afterwards."""
 
     policy: Annotated[MisfirePolicy, Choice(MisfirePolicy), says(
-        "policy", "what becomes of fires that nobody started within their grace: none runs, the newest one, or each",
-        "all", label="Fires that nobody could start in time", hint="What is not run is recorded as missed.",
+        "policy", "what becomes of fires that could not start within their grace: none runs, the newest one, or each",
+        "all", label="Fires that could not start in time", hint="Fires that do not run are recorded as missed.",
         choices={"latest": "run the newest one", "skip": "run none", "all": "run each, oldest first"},
     )] = MisfirePolicy.LATEST  # fmt: skip
     grace_s: Annotated[int, _whole(1, 86_400), says(
         "graceSeconds", "how late a fire may start", 300,
-        label="In time: at most so late, in seconds")] = 60  # fmt: skip
+        label="Start deadline, in seconds")] = 60  # fmt: skip
     window_s: Annotated[int, _whole(0, MAX_SECONDS), says(
         "windowSeconds", "how old a fire may be that is made up for", 86_400,
-        label="Made up for: at most so old, in seconds", hint="Older ones are missed.")] = 3600  # fmt: skip
+        label="Catch-up window, in seconds", hint="Older fires are recorded as missed.")] = 3600  # fmt: skip
     limit: Annotated[int, _whole(1, 100, "runs"), says(
         "limit", "how many fires `all` makes up for at most, the newest ones", 24,
-        label="Made up for at most", hint="How many, where each is run.")] = 10  # fmt: skip
+        label="Catch-up runs at most", hint="How many fires are run where each one is.")] = 10  # fmt: skip
 
     @property
     def grace_ms(self) -> int:
@@ -174,11 +174,11 @@ class JobSpec:
 
     name: Annotated[str, JobName(), says(
         "name", "the job's name, and the key to it", "backup", section="what", label="Name",
-        hint="Letters, digits, dot, dash and underline. It cannot be changed later.")]  # fmt: skip
+        hint="Letters, digits, dots, dashes and underscores. It cannot be changed later.")]  # fmt: skip
     command: Annotated[str | tuple[str, ...], Command(), says(
         "command", "a line for the shell, or the arguments of a program for no shell", "/usr/local/bin/backup",
         section="what", input="command", label="Command",
-        hint="A line for the shell, or several. Exit status 0 is a success.")]  # fmt: skip
+        hint="A shell command, on one line or several. Exit status 0 is a success.")]  # fmt: skip
     cron_exprs: Annotated[tuple[str, ...], Several(of=Expression(), what="expressions", most=MAX_EXPRESSIONS), says(
         "cronExpr", "seven fields, a crontab's five, or a macro; of several it fires at the union", "0 30 2 * * * *",
         section="when", input="expressions", label="Expression",
@@ -191,7 +191,7 @@ class JobSpec:
         hint="Such as 90s, 15m, 1h30m, 1d, 2w. Counted from 1970 in UTC, so the same everywhere.")] = None  # fmt: skip
     offset: Annotated[Duration | None, Span(least_s=0), says(
         "offset", "beside `every`, and below it: that much later", "5m", section="when", label="Offset",
-        hint="So much later each time; below the interval.", unset="none")] = None  # fmt: skip
+        hint="Starts this much later each time; less than the interval.", unset="none")] = None  # fmt: skip
     after: Annotated[Duration | None, Span(), says(
         "after", "this long after the last run ended; `overlap` must be `skip`; not with `broadcast`", "30s",
         section="when", label="Delay after the last run",
@@ -216,19 +216,19 @@ class JobSpec:
     calendar: Annotated[Calendar | None, Dates(), says(
         "calendar", "the days, in `timezone`, on which it does not fire, or alone fires; fires on the others are "
         "recorded as `skipped: calendar`", {"exclude": ["12-24/01-02", "2035-03-23"]}, section="window",
-        input="calendar", label="Calendar", hint="One a line: 2026-05-01, or 12-24 of every year, or 12-24/01-02 from "
-        "the one to the other. Fires on closed days are recorded as skipped.")] = None  # fmt: skip
+        input="calendar", label="Calendar", hint="One per line: 2026-05-01, or 12-24 for every year, or 12-24/01-02 "
+        "for a range. Fires on closed days are recorded as skipped.")] = None  # fmt: skip
     jitter_s: Annotated[int, _whole(0, 86_400), says(
         "jitterSeconds", "a fire starts up to this much later, by a hash of job and plan time; not with `after`", 30,
         section="window", label="Jitter in seconds",
         hint="Each fire starts up to so much later, so that not everything starts at once.")] = 0  # fmt: skip
     overlap: Annotated[Overlap, Choice(Overlap), says(
         "overlap", "what becomes of a fire while a run is going: left out, run beside it, kept waiting (one), or "
-        "run in its place", "queue", section="limits", input="radios", label="Due while an earlier run is going",
-        hint="", absent="Of a job that starts after its last run, runs never meet: there is no overlap to decide.",
+        "run in its place", "queue", section="limits", input="radios", label="While the previous run is still going",
+        hint="", absent="A job that starts after its last run never overlaps with itself.",
         choices={"skip": "skip it", "queue": "queue it", "replace": "replace the run", "allow": "run both"},
-        means={"skip": "the run goes on; the fire is recorded as skipped",
-               "queue": "the newest one waits for the end of the run",
+        means={"skip": "the run continues; the fire is recorded as skipped",
+               "queue": "the newest fire waits until the run ends",
                "replace": "the run is killed, then the new one starts", "allow": "side by side"},
     )] = Overlap.SKIP  # fmt: skip
     misfire: Annotated[Misfire, _MISFIRE, says(
@@ -239,7 +239,7 @@ class JobSpec:
         section="retry", label="Retries")] = field(default_factory=cache(Retry))  # fmt: skip
     timeout_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
         "timeoutSeconds", "then the run is ended: TERM to its whole process group, later KILL; 0: never", 600,
-        section="limits", label="Timeout in seconds", hint="Then the run is ended. 0: never.", choices={"0": "none"},
+        section="limits", label="Timeout in seconds", hint="The run is stopped then. 0: never.", choices={"0": "none"},
     )] = 0  # fmt: skip
     """0: none."""
     kill_grace_s: Annotated[float, Number(low=0, high=3600), says(
@@ -248,23 +248,23 @@ class JobSpec:
     on_worker_lost: Annotated[OnWorkerLost, Choice(OnWorkerLost), says(
         "onWorkerLost", "what becomes of a fire whose run was lost with its worker, or ended because that shut down "
         "or was out of touch with etcd for too long: it is recorded, or run again", "rerun", section="late",
-        label="A run that was lost with its worker", hint="Run again, it may happen that the command runs twice.",
+        label="A run lost with its worker", hint="Running it again may execute the command twice.",
         choices={"record": "record it", "rerun": "run it again"})] = OnWorkerLost.RECORD  # fmt: skip
     lost_after_s: Annotated[float | Literal["never"] | None, LostAfter(), says(
         "lostAfterSeconds", "how long a run may be out of touch with etcd before it counts as lost, more than "
         "`leaseTtlSeconds` + `killGraceSeconds` + 4; `never`: it runs on, and the job waits for it",
-        60, section="late", label="Lost after seconds out of touch",
-        hint="How long a run may be out of touch. never: it runs on, and the job waits for it.",
+        60, section="late", label="Lost after seconds without contact",
+        hint="How long a run may be without contact. never: it keeps running, and the job waits for it.",
         choices={"never": "never"}, unset="the worker's (300)")] = None  # fmt: skip
     """None: the worker's."""
     env: Annotated[Mapping[str, str], ENV, says(
         "env", "variables added to the clean environment", {"LEVEL": "debug"}, section="surroundings",
-        label="Variables", hint="Added to a clean one: PATH, HOME, USER, LOGNAME, SHELL, LANG.",
+        label="Variables", hint="Added to a clean environment: PATH, HOME, USER, LOGNAME, SHELL, LANG.",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
     secrets: Annotated[Mapping[str, str], _SECRETS, says(
         "secrets", "variables whose values the worker looks up by these names when the run starts; they count before "
         "those of `env`", {"PGPASSWORD": "pg/prod"}, section="surroundings", label="Secrets",
-        hint="Variable and name of the secret. The value stays on the worker, and is masked in the output.",
+        hint="Variable and name of the secret. The value stays on the worker and is masked in the output.",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
     secret_files: Annotated[Mapping[str, str], _SECRETS, says(
         "secretFiles", "variables that name a private file with a secret in it; the file goes when the run ends",
@@ -283,19 +283,19 @@ class JobSpec:
     """None: for ``workdir`` the user's home; for ``user`` and ``shell`` the worker's."""
     output_limit_bytes: Annotated[int, _whole(0, MAX_OUTPUT_LIMIT_BYTES, "bytes"), says(
         "outputLimitBytes", "of more output the head and the tail are kept", 1_048_576, section="surroundings",
-        label="Output kept, in bytes", hint="Of more, the middle is cut and counted.")] = 262_144  # fmt: skip
+        label="Output kept, in bytes", hint="Of longer output the middle is cut.")] = 262_144  # fmt: skip
     labels: Annotated[Mapping[str, str], _labels(_VALUE, '{"team": "billing"}'), says(
         "labels", "for searching and grouping", {"team": "billing"},
         section="labelled", label="Labels")] = field(default_factory=lambda: _NONE)  # fmt: skip
     workers: Annotated[Mapping[str, tuple[str, ...]], _SELECTOR, says(
         "workers", "labels that a worker has to have; of several values any one will do",
         {"zone": "eu", "gpu": ["a100", "h100"]}, section="where", label="Workers",
-        hint="Labels that a worker has to have, all of them; of several values any one will do. None: any worker.",
+        hint="Labels that a worker must have, all of them; of several values any one. Empty: any worker.",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
     """Label to the values that will do; a worker has to fit all. Empty: any worker."""
     broadcast: Annotated[bool, Truth(), says(
         "broadcast", "it runs on every worker that `workers` selects, once each; not with `after`", True,
-        section="where", label="On every worker that fits, once each", hint="Else on one of them.",
+        section="where", label="On every matching worker, once each", hint="Otherwise on one of them.",
     )] = False  # fmt: skip
     slots: Annotated[int, _whole(1, 1024, "slots"), says(
         "slots", "how many of the worker's slots a run takes", 2, section="where", label="Slots")] = 1  # fmt: skip
@@ -305,33 +305,35 @@ class JobSpec:
     description: Annotated[str, AnyText(longest=LONGEST_DESCRIPTION), says(
         "description", "what the job is for, in a sentence or two: on its page, and in each message about it",
         "The books of the day, for the bank.", section="told", label="Description",
-        hint="What the job is for: on its page, and in each message about it.")] = ""  # fmt: skip
+        hint="What the job is for: shown on its page and in each message about it.")] = ""  # fmt: skip
     links: Annotated[tuple[Link, ...], LINKS, says(
         "links", "where a person reads on, such as a runbook: on its page, and in each message about it",
         [{"title": "Runbook", "url": "https://wiki.example.com/backup"}], section="told", input="rows", label="Links",
-        hint="A runbook, for example: on the job's page, and in each message about it.")] = ()  # fmt: skip
+        hint="A runbook, for example: shown on the job's page and in each message about it.")] = ()  # fmt: skip
     notify: Annotated[tuple[Notify, ...], NOTIFY, says(
-        "notify", "channels that are told of the job's events, beside what rules say; without `on`: `failed`, "
+        "notify", "channels that get messages about the job's events, in addition to rules; without `on`: `failed`, "
         "`timeout`, `lost`, `missed`, `recovered`, `late`, `slow`, `silent`, `fast`",
-        [{"to": "ops", "on": ["failed", "output"]}], section="told", input="rows", label="Tell",
-        hint="Channels that are told, beside what rules say. Without events: problems, and that they are over.",
+        [{"to": "ops", "on": ["failed", "output"]}], section="told", input="rows", label="Notify",
+        hint="Channels to notify in addition to rules. Without events: problems, and their end.",
     )] = ()  # fmt: skip
     warn_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
-        "warnAfterSeconds", "a run that takes longer is told as `slow`, once; 0: none is", 3_600,
-        section="told", label="Slow after seconds", hint="A run that still goes on is told then. 0: never.",
+        "warnAfterSeconds", "a run that takes longer is reported as `slow`, once; 0: none is", 3_600,
+        section="told", label="Slow after seconds", hint="A run that takes longer is reported. 0: never.",
         choices={"0": "never"})] = 0  # fmt: skip
     late_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
-        "lateAfterSeconds", "a fire that starts later than this after its time, jitter included, is told as `late`; "
+        "lateAfterSeconds", "a fire that starts later than this after its time, jitter included, is reported as `late`; "
         "0: none is", 60, section="told", label="Late after seconds",
-        hint="A fire that starts so long after its time is told. 0: never.", choices={"0": "never"})] = 0  # fmt: skip
+        hint="A fire that starts this long after its time is reported. 0: never.",
+        choices={"0": "never"})] = 0  # fmt: skip
     silent_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
-        "silentAfterSeconds", "a job that has not succeeded for so long is told as `silent`, also where no fire was "
+        "silentAfterSeconds", "a job that has not succeeded for so long is reported as `silent`, also where no fire was "
         "planned; 0: it is not", 90_000, section="told", label="Silent after seconds",
-        hint="No success for so long is told, whatever the reason. 0: never.", choices={"0": "never"})] = 0  # fmt: skip
+        hint="No success for this long is reported, whatever the reason. 0: never.",
+        choices={"0": "never"})] = 0  # fmt: skip
     suspicious_below_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
-        "suspiciousBelowSeconds", "a run that succeeds in less time is told as `fast`; 0: none is", 5,
+        "suspiciousBelowSeconds", "a run that succeeds in less time is reported as `fast`; 0: none is", 5,
         section="told", label="Suspicious below seconds",
-        hint="A success that took less is told: perhaps it did nothing. 0: never.",
+        hint="A faster success is reported: perhaps it did nothing. 0: never.",
         choices={"0": "never"})] = 0  # fmt: skip
 
     def fires_alike(self, other: JobSpec) -> bool:

@@ -1,4 +1,4 @@
-"""What of a job is told to people, and where; and what may be told at all.
+"""Which events of a job are reported, and to which channels; and the kinds of events.
 
 Pure: pydantic, standard library and its neighbours. Source: ``docs/job-model.md``, field ``notify``.
 """
@@ -74,7 +74,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
-    """One place that is told of the job's events."""
+    """A channel that gets messages about the job's events."""
 
     to: Annotated[str, JobName(), says("to", "a channel", "ops", label="Channel", hint="")]
     on: Annotated[tuple[EventKind, ...], _KINDS, says(

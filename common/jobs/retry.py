@@ -45,7 +45,7 @@ class Retry:
         label="Jitter, as a share")] = 0  # fmt: skip
     on_exit_codes: Annotated[tuple[int, ...], _CODES, says(
         "onExitCodes", "only these are tried again; empty: any failure, and a timeout", [75],
-        label="Only after these exit statuses", hint="With commas between, such as 75, 111.",
+        label="Only after these exit statuses", hint="Separated by commas, such as 75, 111.",
         unset="any failure, and a timeout")] = ()  # fmt: skip
     other_worker: Annotated[bool, Truth(), says(
         "otherWorker", "the next attempt goes to another worker, where there is one", True,

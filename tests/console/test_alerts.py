@@ -101,7 +101,7 @@ async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(
 
 async def _add_rule(page: Page, name: str) -> None:
     await page.locator("#new-rule").click()
-    for label, text in (("Name", name), ("Labels of the jobs", f"of={name}"), ("Channels", "mails")):
+    for label, text in (("Name", name), ("Job labels", f"of={name}"), ("Channels", "mails")):
         await page.locator(".modal").get_by_label(label, exact=True).fill(text)
     await page.get_by_role("button", name="Add", exact=True).click()
     await expect(page.locator("#rules")).to_contain_text(name)

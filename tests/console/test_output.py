@@ -166,4 +166,4 @@ async def test_run_that_was_lost_is_not_said_to_have_never_started(
     async with RunLog(cluster.log_store.uri) as runlog:
         await runlog.write([lost])
     page = await console.open(f"/runs/{quote(str(run), safe='')}")
-    await expect(page.locator("#output")).to_contain_text("It may have run, in part or to its end.")
+    await expect(page.locator("#output")).to_contain_text("The command may have run in part or to its end.")
