@@ -14,6 +14,7 @@ ADMINS = "admin everywhere, guarded"
 """A known administrator, also where no login is asked for."""
 EXPECTED = {
     "GET /": NOTHING,
+    "GET /jobs": NOTHING,
     "GET /new": NOTHING,
     "GET /notifications": NOTHING,
     "GET /jobs/{name}": NOTHING,
