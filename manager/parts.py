@@ -47,6 +47,7 @@ from manager.use_cases.rules import RuleService
 from manager.use_cases.run_now import RunNow
 from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
+from manager.views.durations import Durations
 from manager.views.ending import EndingRuns
 from manager.views.fires import Fires
 from manager.views.history import History
@@ -102,6 +103,7 @@ class Parts:
     rows: Rows
     run_lists: RunLists
     fires: Fires
+    durations: Durations
     events: EventHub
     history: History
     pending: Pending

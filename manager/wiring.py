@@ -75,6 +75,7 @@ from manager.use_cases.run_now import RunNow
 from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.cursors import SealedCursors
+from manager.views.durations import Durations
 from manager.views.ending import EndingRuns, shown
 from manager.views.fires import Fires
 from manager.views.history import History
@@ -272,6 +273,7 @@ def make_parts(
         rows=Rows(watching, history, ending, standstill=lambda: health.standstill, clock=clock),
         run_lists=RunLists(watching, history, ending, clock=clock),
         fires=Fires(etcd, keys, watching, history, versions, pending, slots, clock=clock),
+        durations=Durations(history, versions),
         events=events,
         history=history,
         pending=pending,

@@ -120,6 +120,11 @@ class FiresQuery(Query):
     limit: Limit
 
 
+class DurationsQuery(Query):
+    from_ms: Annotated[Instant, Field(alias="from", description="Of runs planned from here on; of the newest.")]
+    to: Annotated[Instant, Field(description="Until then; now.")]
+
+
 def add_routes(app: web.Application) -> None:
     """The calls on jobs, but for those on many at once."""
     app.router.add_get("/api/v1/jobs", list_jobs)
@@ -133,6 +138,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post(f"{_JOB}/unblock", unblock_job)
     app.router.add_post(f"{_JOB}/kill", kill_job)
     app.router.add_get(f"{_JOB}/fires", list_fires)
+    app.router.add_get(f"{_JOB}/durations", show_durations)
 
 
 @needs(Role.VIEWER)
@@ -318,6 +324,17 @@ async def list_fires(request: web.Request) -> web.Response:
     to_ms = read_cursor(asked.cursor, asked.to if asked.to is not None else parts.clock.wall_ms())
     span = Span(from_ms=asked.from_ms or 0, to_ms=to_ms)
     return answer(await parts.fires.between(job, name, span, rights(request), limit=asked.limit))
+
+
+@needs(Role.VIEWER)
+async def show_durations(request: web.Request) -> web.Response:
+    """How long the newest 2,000 runs took, as at most 400 points, with what was usual; a deleted job has them still."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    check_name(name)
+    asked = DurationsQuery.read(request)
+    await parts.watching.ready()
+    job = parts.watching.catalog.seen(name, rights(request))
+    return answer(await parts.durations.of(job, name, rights(request), from_ms=asked.from_ms, to_ms=asked.to))
 
 
 def kill_message(name: str, killed: list[str]) -> str:

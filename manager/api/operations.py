@@ -138,6 +138,10 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         ]}},
     ),
     Operation(
+        method="get", path=f"{_JOB}/durations", tag="jobs", summary="How long its runs took: points of a chart.",
+        parameters=(given.JOB, *jobs.DurationsQuery.parameters()), answers={200: ref("Durations")},
+    ),
+    Operation(
         method="get", path=f"{_JOB}/versions", tag="versions", summary="What the job was: the newest 50 versions.",
         parameters=(given.JOB,), refuses=(404,),
         answers={200: page(ref("Version"), deleted={"type": ["object", "null"]})},

@@ -128,7 +128,22 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "running": array(ref("OpenRun")),
             "waiting": maybe(record({"planTime": MS, "reason": TEXT})),
         },
-        {"usualMs": COUNT},
+        {"usualMs": COUNT, "lastSuccessTime": MS},
+    ),
+    "Durations": record(
+        {
+            "runs": COUNT, "timeoutMs": maybe(COUNT), "isCut": TRUTH,
+            "points": array(record(
+                {"runId": TEXT, "status": _VERDICT, "planTime": MS, "durationMs": COUNT},
+                {"lateMs": COUNT, "runs": COUNT},
+            )),
+            "bands": array(record({"from": MS, "to": MS, "medianMs": COUNT, "p95Ms": COUNT})),
+            "versions": array(record(
+                {"revision": COUNT, "savedMs": MS, "planTime": MS, "changed": array(TEXT)},
+                {"beforeMs": COUNT, "afterMs": COUNT},
+            )),
+        },
+        {"medianMs": COUNT, "p95Ms": COUNT},
     ),
     "User": record(
         {"name": TEXT},

@@ -6,6 +6,7 @@ run_list.py history.py pending.py ending.py
                                 runs that go, then those that are over, page by page; those that wait; those that are
                                 over, but for processes that cannot be ended
 span_counts.py                  what days and hours came to, of what a caller may know
+durations.py                    how long a job's runs took, as a chart shows it
 told.py                         open alerts, and what waits to be told
 cursors.py                      cursors that name what a caller may not know of, sealed
 fires.py fire_verdicts.py       the fires of one job, and why one did not run: what is read, and what that says

@@ -95,6 +95,7 @@ def job_row(
         "nextFire": next_fire(saved.spec, after_ms=max(now_ms, mark_ms)) if saved else None,
         "lastResult": came_to.last,
         "lastRun": came_to.last_run,
+        **({} if came_to.success_ms is None else {"lastSuccessTime": came_to.success_ms}),
         **came_to.strip(newest),
         "running": running_views(runs, now_ms=now_ms),
     }

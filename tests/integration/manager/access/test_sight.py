@@ -104,6 +104,10 @@ MATRIX: Final = {
         theirs=(f"{JOBS}/{{job}}/fires", f"{JOBS}/{{job}}/fires?from=1&limit=500"),
         shows=("ours-job@", "ours-job@", ""),
     ),
+    "GET /api/v1/jobs/{name}/durations": Look(
+        ours=(f"{JOBS}/ours-job/durations", f"{JOBS}/moved-job/durations"), theirs=(f"{JOBS}/{{job}}/durations",),
+        shows=("ours-job@", '"points":[]'),
+    ),
     "GET /api/v1/jobs/{name}/versions": Look(
         ours=(f"{JOBS}/ours-job/versions", f"{JOBS}/moved-job/versions"), theirs=(f"{JOBS}/{{job}}/versions",),
         shows=('"current":true', '"current":true'),
