@@ -56,7 +56,7 @@ MASKED: Final = "ours-value"
 ADMIN_ONLY: Final = ("GET /metrics", "GET /api/v1/channels", "GET /api/v1/rules", "GET /api/v1/notices")
 """Calls for those who may read everything."""
 WITHOUT_JOBS: Final = frozenset({
-    "GET /", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}", "GET /workers",
+    "GET /", "GET /jobs", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}", "GET /workers",
     "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
     "GET /login", "GET /users", "GET /tokens", "GET /audit", "GET /access", "GET /account",
     "GET /alerts", "GET /notifications",
