@@ -15,7 +15,7 @@ export ETCD
 
 .DEFAULT_GOAL := help
 .PHONY: run test crawler chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds etcds chromium faketime
-.PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-simulate bench-looks bench-limits bench-million assets try-assets
+.PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million assets try-assets
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,11 +60,12 @@ bench: venv-test ## run the benchmarks; results go to bench/results/ (ROUNDS=3; 
 bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs: bench-%: venv-test
 	$(VENV)/python -m bench $* --rounds $(ROUNDS) --share $(SHARE)
 
+bench-told: venv-test ## what a rule that selects every job costs where nothing fails
 bench-simulate: venv-test ## count, without timing anything, what fires cost in fleets of up to 1,000 workers
 bench-looks: venv-test ## how many fires of a whole fleet one worker can look at, each second
 bench-limits: venv-test ## fires a second, and events, that one etcd takes on this machine
 bench-million: venv-test ## 1,000,000 jobs: 15 minutes, 4 GB of memory
-bench-simulate bench-looks bench-limits bench-million: bench-%:
+bench-told bench-simulate bench-looks bench-limits bench-million: bench-%:
 	$(VENV)/python -m bench $* --rounds $(ROUNDS) --share $(SHARE)
 
 assets: $(ASSETS) ## build the console's browser assets (webroot/static/vendor) with npm

@@ -27,7 +27,7 @@ from common.version import VERSION
 
 _HOME: Final = Path(bench.__file__).parent
 NAMES: Final = ("burst", "ontime", "cost", "scale", "failover", "logs")
-MORE: Final = ("simulate", "looks", "limits", "million")
+MORE: Final = ("told", "simulate", "looks", "limits", "million")
 """How far it goes (docs/scaling.md): they run only when they are named."""
 
 

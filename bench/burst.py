@@ -41,12 +41,12 @@ def one_round(share: float) -> list[Figure]:
         home.chmod(0o755)
         loop, why_not = _loop(home)
         rates = [loop()]
-        ours = asyncio.run(_ours(home / "shells", jobs))
-        launched = asyncio.run(_ours(home / "lists", jobs, in_lists=True))
+        by_shell = asyncio.run(ours(home / "shells", jobs))
+        launched = asyncio.run(ours(home / "lists", jobs, in_lists=True))
         rates.append(loop())
         spawns = statistics.median(rate for rate in rates if rate) if all(rates) else None
         return [
-            *ours,
+            *by_shell,
             Figure(name="C loop of posix_spawn", value=spawns, unit="starts/s", note=why_not),
             Figure(
                 name="etcron, lists of arguments with a workdir",
@@ -54,9 +54,9 @@ def one_round(share: float) -> list[Figure]:
                 unit="starts/s",
                 note=launched[0].note,
             ),
-            ratio("etcron to C loop", ours[0].value, spawns, at_least(0.55)),
-            *_peer("Debian cron", debian_cron.burst, home, jobs, ours[0].value, at_least(3.5)),
-            *_peer("APScheduler", apscheduler.burst, home, jobs, ours[0].value, None),
+            ratio("etcron to C loop", by_shell[0].value, spawns, at_least(0.55)),
+            *_peer("Debian cron", debian_cron.burst, home, jobs, by_shell[0].value, at_least(3.5)),
+            *_peer("APScheduler", apscheduler.burst, home, jobs, by_shell[0].value, None),
             Figure(
                 name="the legacy system (GDTS)", value=None, unit="starts/s", note="its programs cannot be had here"
             ),
@@ -92,11 +92,13 @@ def _peer(
     ]
 
 
-async def _ours(home: Path, jobs: int, *, in_lists: bool = False) -> list[Figure]:
-    """``in_lists``: commands that the worker has its launcher start."""
+async def ours(home: Path, jobs: int, *, in_lists: bool = False, are_told: bool = False) -> list[Figure]:
+    """``in_lists``: commands that the worker has its launcher start. ``are_told``: a rule selects each job."""
     home.mkdir(mode=0o755)
     evidence = Evidence(home / "evidence")
     async with up(home) as running:
+        if are_told:
+            await running.tell_all()
         moment = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=_LEAD_S + jobs // _SAVED_A_SECOND)
         expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
         await running.save(_spec(number, evidence, expr, in_lists=in_lists) for number in range(jobs))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.figures import Figure, WrongError, at_most, ratio
-from bench.filling import save_directly
+from bench.filling import save_directly, tell_all
 from bench.reading import all_records, once_each
 from bench.recorded import until_recorded
 from bench.sampling import cpu_s
@@ -47,7 +47,7 @@ def one_round(share: float) -> list[Figure]:
     figures: list[Figure] = []
     for workers in WORKERS:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            costs[workers] = asyncio.run(_cost(Path(folder), workers, fires))
+            costs[workers] = asyncio.run(cost_of(Path(folder), workers, fires))
         figures += _figures(workers, costs[workers])
     for what in ("mutations", "requests", "worker CPU"):
         name = f"{what} a fire, 10 workers to 3"
@@ -70,11 +70,14 @@ def _unit(what: str) -> str:
     return "a second" if what.startswith("idle") else "ms a fire" if what.endswith("CPU") else "a fire"
 
 
-async def _cost(folder: Path, workers: int, fires: int) -> Mapping[str, float]:
+async def cost_of(folder: Path, workers: int, fires: int, *, are_told: bool = False) -> Mapping[str, float]:
+    """By what is spent. ``are_told``: a rule selects each job."""
     async with running_cluster(folder, workers=workers, managers=1) as cluster:
         moment = cluster.second_from_now(_SETTLES_S + _IDLE_S + _LEAD_S + fires // _SAVED_A_SECOND)
         expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
         specs = [JobSpec(name=f"cost-{n:06d}", command="echo hello", cron_exprs=(expr,)) for n in range(fires)]
+        if are_told:
+            await tell_all(cluster.etcd.endpoint)
         await save_directly(cluster.etcd.endpoint, specs)
         await asyncio.sleep(_SETTLES_S)
         idle, idle_cpu_s = await _while_idle(cluster)

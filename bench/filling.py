@@ -9,6 +9,9 @@ from typing import Final
 
 from common.etcd import EtcdClient, EtcdUser
 from common.jobs.job import JobSpec
+from common.notices.channels import CHANNEL
+from common.notices.forms import Stored
+from common.notices.rules import RULE
 from common.protocol.keys import Keys, Watched, encode_mark
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Operation, Put, Txn
@@ -31,6 +34,17 @@ async def fill(client: EtcdClient, keys: Keys, jobs: Iterable[SavedJob], *, mark
             puts.append(Put(keys.job(job.spec.name), job.to_json()))
             puts.append(Put(keys.mark(job.spec.name), encode_mark(job.anchor_ms if mark_ms is None else mark_ms)))
         await client.txn(Txn([], puts))
+
+
+async def tell_all(endpoint: str, *, user: EtcdUser | None = None) -> None:
+    """One rule tells a mail channel of all jobs what is told without a thought: problems and their ends."""
+    keys = Keys()
+    channel = CHANNEL.read({"kind": "email", "to": ["a@example.com"], "from": "b@example.com", "host": "127.0.0.1"})
+    rule = RULE.read({"labels": "all", "to": ["ops"]})
+    async with EtcdClient([endpoint], user=user) as client:
+        saved_channel = Stored(record=channel, created_by="bench", created_ms=1)
+        await client.put(keys.channels + "ops", CHANNEL.to_json(saved_channel))
+        await client.put(keys.rules + "all", RULE.to_json(Stored(record=rule, created_by="bench", created_ms=1)))
 
 
 def writes_of_filling(jobs: int) -> int:

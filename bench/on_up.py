@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from bench.filling import save_directly
+from bench.filling import save_directly, tell_all
 from cli.processes.data_dir import DataDir
 from common.etcd import FIRST_USER, EtcdUser
 from common.jobs.job import JobSpec
@@ -31,6 +31,10 @@ class Up:
     async def save(self, specs: Iterable[JobSpec]) -> None:
         """The jobs are in etcd, and the workers are being told."""
         await save_directly(self.etcd, specs, user=self.etcd_user)
+
+    async def tell_all(self) -> None:
+        """A rule selects every job."""
+        await tell_all(self.etcd, user=self.etcd_user)
 
 
 @asynccontextmanager
