@@ -7,7 +7,7 @@ import base64
 import hashlib
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +52,8 @@ class LyingProvider:
     groups: tuple[str, ...] = ()
     claims: dict[str, Any] = field(default_factory=dict)
     """In place of those that it would give."""
+    only_in_user_info: frozenset[str] = frozenset()
+    """Names of claims that the ID token does not have."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """The same of what it says of itself."""
     answers: dict[str, Callable[[], Any]] = field(default_factory=dict)
@@ -78,6 +80,7 @@ class LyingProvider:
                 said = {
                     "issuer": self.issuer, "authorization_endpoint": f"{self.issuer}/authorize",
                     "token_endpoint": f"{self.issuer}/token", "jwks_uri": f"{self.issuer}/keys",
+                    "userinfo_endpoint": f"{self.issuer}/userinfo",
                 }  # fmt: skip
                 return web.json_response({**said, **self.metadata})
             case "/keys":
@@ -87,8 +90,16 @@ class LyingProvider:
                 raise web.HTTPFound(f"{request.query['redirect_uri']}?{back}")
             case "/token":
                 return self._token({name: str(value) for name, value in (await request.post()).items()})
+            case "/userinfo":
+                if request.headers.get("Authorization") != "Bearer an-access-token":
+                    return web.Response(status=401)
+                return web.json_response({"sub": self.name, **self._names(told=self.only_in_user_info)})
             case _:
                 return web.Response(status=404)
+
+    def _names(self, *, told: Collection[str]) -> dict[str, Any]:
+        claims = {"preferred_username": self.name, "groups": list(self.groups)}
+        return {name: claims[name] for name in claims if name in told}
 
     def _token(self, form: dict[str, str]) -> web.Response:
         wanted = self.codes.get(form.get("code", ""))
@@ -99,10 +110,11 @@ class LyingProvider:
         now = int(time.time())
         claims = {
             "iss": self.issuer, "aud": CLIENT, "sub": self.name, "iat": now, "exp": now + 60,
-            "nonce": wanted["nonce"], "preferred_username": self.name, "groups": list(self.groups),
+            "nonce": wanted["nonce"],
+            **self._names(told={"preferred_username", "groups"} - self.only_in_user_info),
         }  # fmt: skip
         token = jwt.encode({"alg": "ES256", "kid": self.key.kid}, {**claims, **self.claims}, self.key)
-        return web.json_response({"id_token": token, "access_token": "a", "token_type": "Bearer"})
+        return web.json_response({"id_token": token, "access_token": "an-access-token", "token_type": "Bearer"})
 
 
 def _verifies(challenge: str, verifier: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from joserfc import jwk, jwt
 
 from manager.access.oidc.failures import OidcError, Why
-from manager.access.oidc.id_token import Expected, Person, UnknownKeyError, keys_of, person_of
+from manager.access.oidc.id_token import Expected, Person, UnknownKeyError, claims_of, keys_of, person_of
 
 NOW = 1_800_000_000
 EXPECTED = Expected(
@@ -40,23 +40,28 @@ def unsigned(claims: dict[str, Any], algorithm: str, signature: str = "") -> str
     )
 
 
+def believed(token: str, keys: Any, expected: Expected) -> Person:
+    """Where UserInfo says nothing."""
+    return person_of(claims_of(token, keys, expected), {}, expected)
+
+
 def test_name_and_groups_are_those_of_the_token() -> None:
-    person = person_of(signed(CLAIMS), KEYS, EXPECTED)
+    person = believed(signed(CLAIMS), KEYS, EXPECTED)
     assert person == Person(name="alice", groups=frozenset({"dba", "on call"}))
-    assert person_of(signed(CLAIMS, RSA, alg="RS256", kid="rsa-1"), KEYS, EXPECTED) == person
+    assert believed(signed(CLAIMS, RSA, alg="RS256", kid="rsa-1"), KEYS, EXPECTED) == person
 
 
 def test_token_signed_on_an_edwards_curve_is_believed() -> None:
     key = jwk.generate_key("OKP", "Ed25519", {"kid": "ed"})
     token = jwt.encode({"alg": "Ed25519", "kid": "ed"}, CLAIMS, key, algorithms=["Ed25519"])
-    assert person_of(token, keys_of({"keys": [key.as_dict(private=False)]}), EXPECTED).name == "alice"
+    assert believed(token, keys_of({"keys": [key.as_dict(private=False)]}), EXPECTED).name == "alice"
 
 
 def test_groups_that_no_binding_can_name_are_left_out() -> None:
     claims = {**CLAIMS, "groups": ["dba", "", "a\nb", 7, "x" * 129]}
-    assert person_of(signed(claims), KEYS, EXPECTED).groups == {"dba"}
-    assert person_of(signed({**CLAIMS, "groups": "dba"}), KEYS, EXPECTED).groups == {"dba"}
-    assert not person_of(signed({name: CLAIMS[name] for name in CLAIMS if name != "groups"}), KEYS, EXPECTED).groups
+    assert believed(signed(claims), KEYS, EXPECTED).groups == {"dba"}
+    assert believed(signed({**CLAIMS, "groups": "dba"}), KEYS, EXPECTED).groups == {"dba"}
+    assert not believed(signed({name: CLAIMS[name] for name in CLAIMS if name != "groups"}), KEYS, EXPECTED).groups
 
 
 REFUSED: dict[str, tuple[dict[str, Any], Why, str]] = {
@@ -88,43 +93,58 @@ REFUSED: dict[str, tuple[dict[str, Any], Why, str]] = {
 @pytest.mark.parametrize(("claims", "why", "words"), REFUSED.values(), ids=REFUSED)
 def test_token_is_refused(claims: dict[str, Any], why: Why, words: str) -> None:
     with pytest.raises(OidcError) as refused:
-        person_of(signed({**CLAIMS, **claims}), KEYS, EXPECTED)
+        believed(signed({**CLAIMS, **claims}), KEYS, EXPECTED)
     assert refused.value.why is why
     assert words in str(refused.value)
 
 
 def test_token_for_several_applications_is_believed_where_it_was_issued_to_us() -> None:
     claims = {**CLAIMS, "aud": ["other", "etcron"], "azp": "etcron"}
-    assert person_of(signed(claims), KEYS, EXPECTED).name == "alice"
+    assert believed(signed(claims), KEYS, EXPECTED).name == "alice"
+
+
+def test_user_info_counts_where_the_token_says_nothing() -> None:
+    more = {"preferred_username": "bob", "groups": ["root"], "email": "b@test", "email_verified": True}
+    whole = Person(name="alice", groups=frozenset({"dba", "on call"}))
+    assert person_of(CLAIMS, more, EXPECTED) == whole
+    without = {name: CLAIMS[name] for name in CLAIMS if name not in ("preferred_username", "groups")}
+    assert person_of(without, more, EXPECTED) == Person(name="bob", groups=frozenset({"root"}))
+    assert person_of({**CLAIMS, "groups": []}, more, EXPECTED) == Person(name="alice", groups=frozenset())
+
+
+def test_attack_with_an_address_of_the_token_that_user_info_calls_verified() -> None:
+    by_address = replace(EXPECTED, name_claim="email")
+    with pytest.raises(OidcError, match="email_verified"):
+        person_of({**CLAIMS, "email": "a@test"}, {"email": "b@test", "email_verified": True}, by_address)
 
 
 @pytest.mark.parametrize("verified", [False, None, "true"])
 def test_address_that_is_not_verified_is_no_name(verified: object) -> None:
     by_address = replace(EXPECTED, name_claim="email")
     with pytest.raises(OidcError, match="email_verified"):
-        person_of(signed({**CLAIMS, "email": "a@test", "email_verified": verified}), KEYS, by_address)
-    assert person_of(signed({**CLAIMS, "email": "a@test", "email_verified": True}), KEYS, by_address).name == "a@test"
+        believed(signed({**CLAIMS, "email": "a@test", "email_verified": verified}), KEYS, by_address)
+    assert believed(signed({**CLAIMS, "email": "a@test", "email_verified": True}), KEYS, by_address).name == "a@test"
 
 
 def test_attack_without_a_signature() -> None:
     for algorithm in ("none", "None", "NONE", ""):
         with pytest.raises(OidcError, match="which is none of"):
-            person_of(unsigned(CLAIMS, algorithm), KEYS, EXPECTED)
+            believed(unsigned(CLAIMS, algorithm), KEYS, EXPECTED)
     with pytest.raises(OidcError, match="does not hold"):
-        person_of(unsigned(CLAIMS, "ES256"), KEYS, EXPECTED)
+        believed(unsigned(CLAIMS, "ES256"), KEYS, EXPECTED)
 
 
 def test_attack_with_the_public_key_as_the_secret_of_an_hmac() -> None:
     public = jwk.import_key(RSA.as_pem(private=False).replace(b"-----", b"").replace(b"\n", b""), "oct")
     token = jwt.encode({"alg": "HS256", "kid": "rsa-1"}, CLAIMS, public)
     with pytest.raises(OidcError, match="which is none of"):
-        person_of(token, KEYS, EXPECTED)
+        believed(token, KEYS, EXPECTED)
 
 
 def test_attack_with_a_key_in_the_head() -> None:
     token = signed(CLAIMS, FOREIGN, jwk=FOREIGN.as_dict(private=False))
     with pytest.raises(OidcError, match="does not hold"):
-        person_of(token, KEYS, EXPECTED)
+        believed(token, KEYS, EXPECTED)
 
 
 def test_attack_with_a_secret_among_the_keys() -> None:
@@ -136,27 +156,27 @@ def test_attack_with_changed_claims() -> None:
     head, _, signature = signed(CLAIMS).split(".")
     claims = base64.urlsafe_b64encode(json.dumps({**CLAIMS, "preferred_username": "root"}).encode()).decode()
     with pytest.raises(OidcError, match="does not hold"):
-        person_of(f"{head}.{claims.rstrip('=')}.{signature}", KEYS, EXPECTED)
+        believed(f"{head}.{claims.rstrip('=')}.{signature}", KEYS, EXPECTED)
 
 
 def test_key_that_is_not_known_is_told_apart_so_that_new_ones_are_looked_for() -> None:
     with pytest.raises(UnknownKeyError):
-        person_of(signed(CLAIMS, kid="ec-2"), KEYS, EXPECTED)
+        believed(signed(CLAIMS, kid="ec-2"), KEYS, EXPECTED)
     with pytest.raises(UnknownKeyError):
-        person_of(signed(CLAIMS, RSA, alg="RS256", kid="ec-1"), KEYS, EXPECTED)
+        believed(signed(CLAIMS, RSA, alg="RS256", kid="ec-1"), KEYS, EXPECTED)
 
 
 def test_token_without_a_key_id_is_believed_where_only_one_key_can_have_signed_it() -> None:
     token = jwt.encode({"alg": "ES256"}, CLAIMS, CURVE)
-    assert person_of(token, KEYS, EXPECTED).name == "alice"
+    assert believed(token, KEYS, EXPECTED).name == "alice"
     with pytest.raises(OidcError, match="which of the provider's keys"):
-        person_of(token, [*KEYS, *keys_of({"keys": [{**FOREIGN.as_dict(private=False), "kid": "ec-2"}]})], EXPECTED)
+        believed(token, [*KEYS, *keys_of({"keys": [{**FOREIGN.as_dict(private=False), "kid": "ec-2"}]})], EXPECTED)
 
 
 @pytest.mark.parametrize("token", ["", "a", "a.b.c", "..", "é.é.é", "x" * 100_000, "eyJhbGciOiJFUzI1NiJ9.bm9uZQ.AA"])
 def test_what_is_no_token_is_refused(token: str) -> None:
     with pytest.raises(OidcError):
-        person_of(token, KEYS, EXPECTED)
+        believed(token, KEYS, EXPECTED)
 
 
 @pytest.mark.parametrize("keys", [None, [], {}, {"keys": None}, {"keys": [{}] * 101}])

@@ -1,12 +1,13 @@
 """Login through an OpenID Connect provider: who somebody is, as the provider says it. It gives no rights by itself.
 
-id_token.py     what the provider signed, checked as a whole: a name and groups, or why not. Pure
-provider.py     what is asked of the provider: where it is, its keys, the token for a code
+id_token.py     what the provider signed, checked as a whole: a name and groups, with what UserInfo says beside it. Pure
+provider.py     what is asked of the provider: where it is, its keys, tokens for a code, UserInfo
 failures.py     why a login did not succeed
 login.py        one login from its start to the way back, in one browser
 
     GET /api/v1/login/oidc -> cookie, and off to the provider -> it comes back with a code and the state
-      -> the cookie fits the state -> code and PKCE verifier for a token -> the token is checked -> a session
+      -> the cookie fits the state -> code and PKCE verifier for a token -> the token is checked
+      -> UserInfo, where the token lacks name or groups -> a session
 
 The cookie holds one secret of 256 bits; state, nonce and verifier are derived from it and from what the login was
 begun for. So no manager keeps anything of a login that has only begun (strangers can begin as many as they like), any

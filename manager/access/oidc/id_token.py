@@ -78,11 +78,27 @@ def keys_of(document: object) -> list[jwk.Key]:
     return found
 
 
-def person_of(token: str, keys: Sequence[jwk.Key], expected: Expected) -> Person:
-    """Who the token says has logged in. OidcError: it is not believed; UnknownKeyError: not with these keys."""
+def claims_of(token: str, keys: Sequence[jwk.Key], expected: Expected) -> Mapping[str, Any]:
+    """What the token says. OidcError: it is not believed; UnknownKeyError: not with these keys."""
     claims = _claims(token, keys)
     _check(claims, expected)
-    return Person(name=_name(claims, expected.name_claim), groups=_groups(claims, expected.groups_claim))
+    return claims
+
+
+def is_whole(claims: Mapping[str, Any], expected: Expected) -> bool:
+    """Whether the token itself says the name and the groups."""
+    return claims.get(expected.name_claim) is not None and expected.groups_claim in claims
+
+
+def person_of(claims: Mapping[str, Any], more: Mapping[str, Any], expected: Expected) -> Person:
+    """Who has logged in. OidcError: nobody who could have a name here.
+
+    ``more``: what UserInfo says of the same subject. It counts where the token says nothing; an address and that it is
+    verified come from one of the two.
+    """
+    of_name = more if claims.get(expected.name_claim) is None else claims
+    of_groups = claims if expected.groups_claim in claims else more
+    return Person(name=_name(of_name, expected.name_claim), groups=_groups(of_groups, expected.groups_claim))
 
 
 def _claims(token: str, keys: Sequence[jwk.Key]) -> Mapping[str, Any]:
@@ -149,9 +165,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
 def _name(claims: Mapping[str, Any], claim: str) -> str:
     name = claims.get(claim)
     if not isinstance(name, str):
-        raise OidcError(
-            Why.NAME, f"the ID token has no text {claim} (oidcNameClaim, oidcScopes); have the provider put it there"
-        )
+        raise OidcError(Why.NAME, f"neither the ID token nor UserInfo has a text {claim} (oidcNameClaim, oidcScopes)")
     if claim == "email" and claims.get("email_verified") is not True:
         raise OidcError(Why.NAME, "the provider does not say that the address is verified (email_verified)")
     try:
@@ -164,7 +178,7 @@ def _groups(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
     listed = claims.get(claim, [])
     listed = [listed] if isinstance(listed, str) else listed
     if not isinstance(listed, list):
-        raise OidcError(Why.UNFIT, f"the token's {claim} is no list of groups")
+        raise OidcError(Why.UNFIT, f"the provider's {claim} is no list of groups")
     found = set()
     for one in listed:
         try:

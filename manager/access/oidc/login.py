@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 from common.clock import Clock
 from manager.access.oidc.failures import OidcError, Why
-from manager.access.oidc.id_token import Expected, Person, UnknownKeyError, person_of
+from manager.access.oidc.id_token import Expected, Person, UnknownKeyError, claims_of, is_whole, person_of
 from manager.access.oidc.provider import Provider
 
 WITHIN_S: Final = 600
@@ -97,15 +97,17 @@ class OidcLogin:
         code = query.get("code", "")
         if not re.fullmatch(r"[ -~]{1,4096}", code):
             raise OidcError(Why.UNFIT, "the provider's answer has no code")
-        token = await self._provider.token_for(code, verifier=begun.verifier, redirect_uri=redirect_uri)
+        tokens = await self._provider.tokens_for(code, verifier=begun.verifier, redirect_uri=redirect_uri)
         expected = Expected(
             issuer=self._provider.issuer, client=self._provider.client, nonce=begun.nonce,
             now_s=self._clock.wall_ms() / 1000, name_claim=self._name_claim, groups_claim=self._groups_claim,
         )  # fmt: skip
         try:
-            return person_of(token, await self._provider.keys(), expected)
+            claims = claims_of(tokens.id_token, await self._provider.keys(), expected)
         except UnknownKeyError:
-            return person_of(token, await self._provider.keys(anew=True), expected)
+            claims = claims_of(tokens.id_token, await self._provider.keys(anew=True), expected)
+        more = {} if is_whole(claims, expected) else await self._provider.user_info(tokens, subject=claims["sub"])
+        return person_of(claims, more, expected)
 
     def _begun(self, cookie: str | None, redirect_uri: str) -> _Begun:
         read = _COOKIE.fullmatch(cookie or "")

@@ -1,4 +1,4 @@
-"""What is asked of the provider: where its parts are, its keys, and a token for a code.
+"""What is asked of the provider: where its parts are, its keys, tokens for a code, and UserInfo.
 
 Each answer has a deadline and a limit of size, no redirect is followed, and no proxy of the environment is used. What
 has been read is kept for an hour; keys are asked for again where a token is signed with one that is not known, at
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,10 +49,20 @@ class Metadata:
     authorization: str
     token: str
     keys: str
+    user_info: str | None
     by_body: bool
     """Whether it wants the client's secret in the body, and not in a header."""
     names_issuer: bool
     """Whether it says in the way back who it is (RFC 9207)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Tokens:
+    """What a code was exchanged for."""
+
+    id_token: str
+    access: str | None
+    """Opens UserInfo."""
 
 
 @dataclass(slots=True)
@@ -103,8 +114,8 @@ class Provider:
                 kept.keys_read_at = self._clock.monotonic()
             return kept.keys
 
-    async def token_for(self, code: str, *, verifier: str, redirect_uri: str) -> str:
-        """The ID token for a code. OidcError: there is none."""
+    async def tokens_for(self, code: str, *, verifier: str, redirect_uri: str) -> Tokens:
+        """The ID token for a code, with what opens UserInfo. OidcError: there is none."""
         metadata = await self.metadata()
         form = {
             "grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri, "code_verifier": verifier,
@@ -121,7 +132,20 @@ class Provider:
         if not isinstance(token, str):
             said = answer.get("error", "no id_token")
             raise OidcError(Why.REFUSED, f"the provider gives no token for the code: {status} {str(said)[:100]!r}")
-        return token
+        access = answer.get("access_token")
+        fits = isinstance(access, str) and re.fullmatch(r"[A-Za-z0-9._~+/=-]{1,16384}", access)
+        return Tokens(id_token=token, access=access if fits else None)
+
+    async def user_info(self, tokens: Tokens, *, subject: str) -> Mapping[str, Any]:
+        """What it says of the subject of the ID token beside that; nothing where it has no UserInfo. OidcError."""
+        place = (await self.metadata()).user_info
+        if place is None or tokens.access is None:
+            return {}
+        found = await self._get(place, Authorization=f"Bearer {tokens.access}")
+        # OpenID Connect Core 1.0, 5.3.2: else another user's answer could be brought in place of this one's.
+        if found.get("sub") != subject:
+            raise OidcError(Why.UNFIT, "UserInfo is about another user than the ID token (sub), or is no JSON object")
+        return found
 
     async def _read_metadata(self) -> Metadata:
         found = await self._get(self.issuer.rstrip("/") + _DISCOVERY)
@@ -130,15 +154,17 @@ class Provider:
                 Why.AWAY, f"{self.issuer} calls itself {str(found.get('issuer'))[:200]!r}: give oidcIssuer so"
             )
         places = []
-        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
             place = found.get(name)
+            if place is None and name == "userinfo_endpoint":
+                continue
             # Plain HTTP only where the issuer is so itself: else it could send us to what listens on loopback.
             if not isinstance(place, str) or not is_safe_url(place, http=self.issuer.startswith("http:")):
                 raise OidcError(Why.AWAY, f"the provider's {name} is no https address: {str(place)[:200]!r}")
             places.append(place)
         methods = found.get("token_endpoint_auth_methods_supported")
         return Metadata(
-            authorization=places[0], token=places[1], keys=places[2],
+            authorization=places[0], token=places[1], keys=places[2], user_info=places[3] if places[3:] else None,
             by_body=isinstance(methods, list) and "client_secret_basic" not in methods,
             names_issuer=found.get("authorization_response_iss_parameter_supported") is True,
         )  # fmt: skip
@@ -157,8 +183,8 @@ class Provider:
             kept.failed_at, kept.failure = self._clock.monotonic(), str(error)
             raise
 
-    async def _get(self, url: str) -> Mapping[str, Any]:
-        status, answer = await self._ask("GET", url, headers={"Accept": "application/json"})
+    async def _get(self, url: str, **headers: str) -> Mapping[str, Any]:
+        status, answer = await self._ask("GET", url, headers={"Accept": "application/json", **headers})
         if status != 200:
             raise OidcError(Why.AWAY, f"the login provider answers {url} with {status}")
         return answer

@@ -246,6 +246,44 @@ async def test_provider_gives_no_token(lying: LyingProvider, answer: Any, words:
     assert refused.value.why in (Why.AWAY, Why.REFUSED)
 
 
+@pytest.mark.parametrize("only", [{"preferred_username"}, {"groups"}, {"preferred_username", "groups"}])
+async def test_name_and_groups_that_stand_in_user_info_alone(lying: LyingProvider, only: set[str]) -> None:
+    lying.groups, lying.only_in_user_info = ("dba",), frozenset(only)
+    assert await finished(login_at(lying.issuer), lying) == Person(name="alice", groups=frozenset({"dba"}))
+
+
+async def test_user_info_is_not_asked_where_the_token_says_all(lying: LyingProvider) -> None:
+    await finished(login_at(lying.issuer), lying)
+    assert "/userinfo" not in lying.asked
+
+
+@pytest.mark.parametrize("told", [{"sub": "mallory"}, {"sub": None}, {}, []])
+async def test_attack_with_the_user_info_of_another_user(lying: LyingProvider, told: Any) -> None:
+    lying.only_in_user_info = frozenset({"preferred_username"})
+    answer = {**told, "preferred_username": "root"} if isinstance(told, dict) else told
+    lying.answers = {"/userinfo": lambda: web.json_response(answer)}
+    with pytest.raises(OidcError) as refused:
+        await finished(login_at(lying.issuer), lying)
+    assert (refused.value.why, "UserInfo" in str(refused.value)) == (Why.UNFIT, True)
+
+
+@pytest.mark.parametrize(("answer", "words"), BROKEN.values(), ids=BROKEN)
+async def test_user_info_is_broken(lying: LyingProvider, answer: Any, words: str) -> None:
+    lying.only_in_user_info = frozenset({"groups"})
+    lying.answers = {"/userinfo": answer}
+    login = login_at(lying.issuer, within_s=1.0 if answer is _never else 10.0)
+    with pytest.raises(OidcError) as refused:
+        await finished(login, lying)
+    assert refused.value.why in (Why.AWAY, Why.UNFIT)
+    assert words in str(refused.value)
+
+
+async def test_provider_without_user_info_names_no_groups(lying: LyingProvider) -> None:
+    lying.groups, lying.only_in_user_info = ("dba",), frozenset({"groups"})
+    lying.metadata = {"userinfo_endpoint": None}
+    assert await finished(login_at(lying.issuer), lying) == Person(name="alice", groups=frozenset())
+
+
 async def test_provider_that_is_away_is_asked_again_only_after_a_while() -> None:
     clock = Later()
     async with lying_provider() as provider:
@@ -261,9 +299,9 @@ async def test_provider_that_is_away_is_asked_again_only_after_a_while() -> None
 
 
 @pytest.mark.parametrize(
-    "place", ["http://169.254.169.254/", "http://internal.test/", "file:///etc/passwd", "javascript:alert(1)", 7, None]
+    "place", ["http://169.254.169.254/", "http://internal.test/", "file:///etc/passwd", "javascript:alert(1)", 7, ""]
 )
-@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"])
 async def test_attack_by_a_provider_that_sends_us_into_our_own_network(
     lying: LyingProvider, name: str, place: object
 ) -> None:
