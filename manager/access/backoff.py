@@ -1,8 +1,10 @@
 """How often somebody may try to log in: the first few at once, then one in a while.
 
-Counted by account, by address, and by device: a browser that has logged in as somebody before has tries of its own, so
-others who fail at that account, or behind the same address, never lock its user out. A try counts when it begins, so
-that many at once are no way around it; one that succeeds is given back. In memory, of this manager, and bounded.
+Counted by account, by address, by both together, and by device. An account's tries come back faster than one address
+uses them up, so others who fail at an account from one place lock its user out there alone. A browser that has logged
+in as somebody before has tries of its own, which others never use up. A try counts when it begins, so that many at
+once are no way around it; one that succeeds, or that was sent away unlooked at, is given back. In memory, of this
+manager, and bounded.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ class Backoff:
     def __init__(self, *, clock: Clock) -> None:
         self._accounts = Tries(at_once=10, each_s=30, clock=clock)
         self._addresses = Tries(at_once=30, each_s=2, clock=clock)
+        self._account_at_address = Tries(at_once=8, each_s=40, clock=clock)
         self._devices = Tries(at_once=10, each_s=30, clock=clock)
 
     def begin(self, *, account: str | None, address: str, device: str | None = None) -> Try:
@@ -67,9 +70,10 @@ class Backoff:
         """
         if device is not None and self._devices.wait_s(device) > 0:
             device = None
-        counted = [(self._devices, device)] if device is not None else [(self._addresses, network_of(address))]
+        network = network_of(address)
+        counted = [(self._devices, device)] if device is not None else [(self._addresses, network)]
         if device is None and account is not None:
-            counted.append((self._accounts, account))
+            counted += [(self._account_at_address, f"{network} {account}"), (self._accounts, account)]
         wait_s = max(tries.wait_s(name) for tries, name in counted)
         if wait_s > 0:
             raise RequestError(
@@ -87,7 +91,7 @@ class Try:
     def __init__(self, counted: list[tuple[Tries, str]]) -> None:
         self._counted = counted
 
-    def succeeded(self) -> None:
-        """It is not counted."""
+    def give_back(self) -> None:
+        """It is not counted: it succeeded, or nothing was tried."""
         for tries, name in self._counted:
             tries.give_back(name)

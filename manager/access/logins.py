@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 LINK_S: Final = 600
 """A link is good for so long, unless said."""
 MOST_STRANGERS: Final = 20
-"""Logins of browsers that are not known, checked or waiting at a time; beyond, 503."""
+"""Logins with neither a browser nor a password that is known, checked or waiting at a time; beyond, 503."""
 _OF_A_NETWORK: Final = 5
 """Of these, and of those that are known, at a time from one address; its others wait for them, and nobody else does.
 What succeeds counts as no try: so whoever has a password could take all places for ever.
@@ -81,7 +81,7 @@ class Logins:
         self._backoff = Backoff(clock=clock)
         self._strangers = 0
         self._one_stranger = asyncio.Lock()
-        """Of the two passwords that are compared at a time, one place is left to browsers that are known."""
+        """Of the two passwords that are compared at a time, one place is left to known browsers and passwords."""
         self._networks: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """By address, while somebody logs in from there."""
 
@@ -99,14 +99,19 @@ class Logins:
         held = self._directory.users.get(name)
         user = None if held is None or held.record.disabled else held.record
         tried = self._backoff.begin(account=name, address=by.address, device=_known_device(user, by.device))
-        if not await self._is_right(user, password, by=by, is_known=_known_device(user, by.device) is not None):
+        try:
+            is_right = await self._is_right(user, password, by=by, is_known=_known_device(user, by.device) is not None)
+        except TooManyLoginsError:
+            tried.give_back()  # nothing was compared
+            raise
+        if not is_right:
             who = name if held is not None else "a name that there is not"  # which may be somebody's password
             extra = {"action": "login.failed", "caller": who, "address": by.address}
             _log.warning("a login as %s from %s failed", who, by.address, extra=extra)
             raise RequestError(401, "the name or the password is wrong", code="login-failed")
         assert held is not None
         assert user is not None
-        tried.succeeded()
+        tried.give_back()
         key, puts = self._keys.user(user.name), []
         assert user.password is not None
         if self._passwords.is_dated(user.password):
@@ -172,7 +177,7 @@ class Logins:
         )
         if not await self._is_right(user, old, by=by, is_known=True):
             raise InvalidInputError([Problem(field="old", message="is wrong", remedy="give the password as it is now")])
-        tried.succeeded()
+        tried.give_back()
         changed = replace(user, password=await self._passwords.hash(new), changed_ms=self._clock.wall_ms())
         ended = [self._keys.session(one.digest) for one in self._sessions.of(subject)][:100]
         key = self._keys.user(user.name)
@@ -186,7 +191,7 @@ class Logins:
     async def _is_right(self, user: User | None, password: str, *, by: From, is_known: bool) -> bool:
         kept = None if user is None else user.password
         async with self._networks.setdefault(network_of(by.address), asyncio.Semaphore(_OF_A_NETWORK)):
-            if is_known:
+            if is_known or self._passwords.seems_right(kept, password):
                 return await self._passwords.is_right(kept, password)
             if self._strangers >= MOST_STRANGERS:
                 raise TooManyLoginsError

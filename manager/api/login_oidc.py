@@ -90,7 +90,7 @@ async def finish_login(request: web.Request) -> web.Response:
     except EtcronError as error:
         response = _failed(request, error if isinstance(error, OidcError) else OidcError(Why.ETCRON, str(error)))
     else:
-        tried.succeeded()
+        tried.give_back()
         response = _to(f"{_LOGIN_PAGE}#{urlencode({'session': opened.second, 'back': finished.back}, quote_via=quote)}")
         say(request, who=opened.session.subject.name, session=opened.session.id, way=str(SessionWay.OIDC))
         parts.cookies.set(request, response, secret=opened.secret, device=None, for_s=opened.lasts_s)

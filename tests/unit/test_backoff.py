@@ -43,10 +43,21 @@ def test_all_tries_are_there_again_after_a_while() -> None:
     assert refused(backoff) == 30
 
 
+def test_attack_failing_at_an_account_from_one_address_locks_its_user_out_elsewhere() -> None:
+    clock = FakeClock()
+    backoff = Backoff(clock=clock)
+    tried = 0
+    for _ in range(3_600):  # an hour, and each second as often as it is let
+        clock.advance(1_000)
+        tried += refused(backoff, address="10.0.0.1") == 0
+        backoff.begin(account="alice", address="10.1.1.1").give_back()
+    assert 8 + 3_600 // 40 - 1 <= tried <= 8 + 3_600 // 40
+
+
 def test_tries_that_succeed_are_not_counted() -> None:
     backoff = Backoff(clock=FakeClock())
     for _ in range(100):
-        backoff.begin(account="alice", address="10.0.0.1").succeeded()
+        backoff.begin(account="alice", address="10.0.0.1").give_back()
     assert refused(backoff) == 0
 
 
@@ -58,7 +69,7 @@ def test_device_that_is_known_is_not_locked_out_by_others_but_has_an_end_of_its_
 
 def test_device_whose_tries_somebody_has_used_up_counts_as_any_other() -> None:
     backoff = Backoff(clock=FakeClock())
-    assert [refused(backoff, device="d") for _ in range(21)] == [0] * 20 + [30]
+    assert [refused(backoff, device="d") for _ in range(19)] == [0] * 18 + [40]
 
 
 def test_addresses_of_one_ipv6_network_count_together() -> None:

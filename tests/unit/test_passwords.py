@@ -64,6 +64,18 @@ async def test_any_other_password_is_taken(password: str) -> None:
     assert await Passwords().problem(password, field="password") is None
 
 
+async def test_password_that_was_right_before_seems_right_and_others_hardly_ever() -> None:
+    passwords = Passwords()
+    kept = await Passwords().hash(GOOD)
+    assert not passwords.seems_right(kept, GOOD)  # of another process
+    assert await passwords.is_right(kept, GOOD)
+    assert passwords.seems_right(kept, GOOD)
+    assert passwords.seems_right(await passwords.hash(GOOD), GOOD)
+    assert not passwords.seems_right(None, GOOD)
+    seeming = sum(passwords.seems_right(kept, f"{GOOD} {number}") for number in range(40_960))
+    assert 0 < seeming < 50  # of each 4,096 one: what is in memory does not tell the password
+
+
 async def test_more_than_can_be_checked_are_sent_away() -> None:
     """An attacker who has thousands of passwords checked at once holds up nothing but other logins."""
     passwords = Passwords(most_waiting=3)
