@@ -50,12 +50,14 @@ from manager.use_cases.unblock import Unblocking
 from manager.views.durations import Durations
 from manager.views.ending import EndingRuns
 from manager.views.fires import Fires
+from manager.views.forecasts import Forecasts
 from manager.views.history import History
 from manager.views.inventory import Inventory
 from manager.views.pending import Pending
 from manager.views.rows import Rows
 from manager.views.run_list import RunLists
 from manager.views.span_counts import SeenStatistics
+from manager.views.timelines import Timelines
 from manager.views.told import Told
 from manager.watch.events import EventHub
 from manager.watch.watching import Watching
@@ -108,6 +110,8 @@ class Parts:
     history: History
     pending: Pending
     statistics: SeenStatistics
+    forecasts: Forecasts
+    timelines: Timelines
     health: Health
     housekeeping: Housekeeping
     versions: Versions

@@ -78,6 +78,7 @@ from manager.views.cursors import SealedCursors
 from manager.views.durations import Durations
 from manager.views.ending import EndingRuns, shown
 from manager.views.fires import Fires
+from manager.views.forecasts import Forecasts
 from manager.views.history import History
 from manager.views.inventory import Inventory
 from manager.views.pending import FreeSlots, Pending
@@ -85,6 +86,7 @@ from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
 from manager.views.shapes import running_views
 from manager.views.span_counts import SeenStatistics
+from manager.views.timelines import Timelines
 from manager.views.told import Told
 from manager.watch.catalog import Catalog
 from manager.watch.eligibility import Eligibility
@@ -182,6 +184,7 @@ def make_parts(
     )
     presence = Presence(etcd, keys, name=name, watch=guard.watch, clock=clock, ttl_s=config.lease_ttl_s)
     templates = templates_in(webroot)
+    forecasts = Forecasts(watching, history, clock=clock)
     idle = Idle(etcd, clock=clock)
     cookies = Cookies(has_tls=config.tls_cert is not None, proxies=config.proxies)
     sessions = Sessions(etcd, access_keys, directory, clock=clock, patience_s=patience_s)
@@ -278,6 +281,8 @@ def make_parts(
         history=history,
         pending=pending,
         statistics=SeenStatistics(history, watching.catalog),
+        forecasts=forecasts,
+        timelines=Timelines(watching, history, inventory, forecasts, clock=clock),
         health=health,
         housekeeping=housekeeping,
         versions=versions,

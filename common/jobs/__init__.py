@@ -6,5 +6,6 @@ kinds.py values.py      the kinds of values that stand in it: how pydantic reads
 reader.py reading.py timing.py
                         from JSON to a job, every mistake at once; what may stand beside what
 schema.py               the JSON Schema of a job
+spread.py               jobs that fire together, apart
 forms.py                what many jobs say alike is checked once
 """

@@ -71,6 +71,9 @@ _INDEXES = (
     [("status", pymongo.ASCENDING), *_NEWEST_FIRST],
     [("worker", pymongo.ASCENDING), *_NEWEST_FIRST],
 )
+_OF_A_SPAN = dict.fromkeys(
+    (PAGE_KEY, "jobName", "status", "planTime", "startTime", "endTime", "rangeEndTime", "count", "worker", "labels"), 1
+)
 _FAILING_BY_NAME = [("failing", pymongo.ASCENDING), ("jobName", pymongo.ASCENDING)]
 
 
@@ -337,6 +340,24 @@ class RunLog:
                 below = step[-1][PAGE_KEY]
                 if walked >= WALK:
                     return _cut(found, below)
+
+    async def spans(
+        self, wanted: RunFilter, *, limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> tuple[list[Document], bool]:
+        """The newest records, newest plan time first, with no more than when they ran, where, and what they came to.
+
+        By one index range, so of a job, of a worker, or of all; at most ``limit`` are looked at. And whether there are
+        older ones that were not.
+        """
+        plan = plan_page(wanted, None)
+        async with asking(self._client, deadline_seconds):
+            cursor = self._log.find(
+                plan.selector(plan.streams[0], plan.below), _OF_A_SPAN, sort=_NEWEST_FIRST, limit=limit + 1,
+                batch_size=limit + 1,
+            )  # fmt: skip
+            found = await cursor.to_list()
+        seen = [document for document in found[:limit] if plan.matches(document)]
+        return [tidy(document) for document in seen], len(found) > limit
 
     async def run(self, run_id: str, *, deadline_seconds: float = _READ_SECONDS) -> Document | None:
         """The document of one run, with its output; None where there is none."""

@@ -28,7 +28,9 @@ from manager.http.guards import ADDRESS, UNKNOWN
 from manager.http.idempotency import REPLAYED
 
 _API: Final = "/api/v1"
-NOT_AUDITED: Final = frozenset({("POST", f"{_API}/jobs/check"), ("POST", f"{_API}/schedule/preview")})
+NOT_AUDITED: Final = frozenset(
+    ("POST", f"{_API}/{path}") for path in ("jobs/check", "schedule/preview", "forecast/spread")
+)
 """They change nothing; the answer depends on the body, which is why they are no GETs."""
 LOGINS: Final = {"password": "login", "link": "login.link", "oidc": "login.oidc"}
 """The word of each way to log in."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Final
@@ -12,12 +13,15 @@ from aiohttp import web
 
 from common.access.audit_chain import Outcome
 from common.access.rights import Rights, Role
-from common.errors import EtcronError
-from common.jobs.kinds import Choice, Kind, Schema, Several, says
+from common.errors import EtcronError, Problem
+from common.jobs.kinds import Choice, Kind, Named, Number, Schema, Several, says
 from common.jobs.reading import shown, wrong
+from common.jobs.spread import SpreadBy, spread
 from manager.access.audited import outcome_of, say_part
 from manager.access.needs import needs
+from manager.api.forecast import JITTER
 from manager.api.jobs import kill_message
+from manager.api.schemas import NAME_PATTERN
 from manager.http.bodies import Body, ReasonField
 from manager.parts import PARTS, Parts, answer, caller, rights
 
@@ -32,6 +36,8 @@ class Action(StrEnum):
     RESUME = "resume"
     DELETE = "delete"
     KILL = "kill"
+    SPREAD = "spread"
+    """Fires apart from the others, as `POST /forecast/spread` has shown it."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +57,33 @@ class AnyName(Kind):
         return value
 
 
+_REVISIONS: Final = Named(
+    pattern=NAME_PATTERN.strip("^$"), what="job", most=MAX_NAMES, example='{"backup": 1234}',
+    of=Number(low=1, high=10**18 - 1, whole=True, unit=""),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
     action: Annotated[Action, Choice(Action), says("action", "what to do with each", "pause")]
     names: Annotated[tuple[str, ...], Several(of=AnyName(), what="names", most=MAX_NAMES, alone=False), says(
         "names", "the jobs; one that is named twice is acted on once", ["backup"])]  # fmt: skip
     reason: ReasonField = None
+    by: Annotated[SpreadBy, Choice(SpreadBy), says("by", "of `spread`: how", "minute")] = SpreadBy.MINUTE
+    jitter_s: Annotated[int, JITTER, says("jitterSeconds", "of `spread` by jitter", 600)] = 600
+    revisions: Annotated[Mapping[str, int], _REVISIONS, says(
+        "revisions", "of `spread`: of each job the one that was looked at; one that is another by now is left as it is",
+        {"backup": 1234})] = field(default_factory=dict)  # fmt: skip
 
 
-BODY: Final = Body(_Wish)
+def _lacking(wish: _Wish) -> Iterable[Problem]:
+    lacking = [name for name in wish.names if name not in wish.revisions] if wish.action is Action.SPREAD else []
+    if lacking:
+        remedy = "give the revision of each job, as POST /forecast/spread has shown it"
+        yield Problem(field="revisions", message=f"lacks {lacking[0][:80]}", remedy=remedy)
+
+
+BODY: Final = Body(_Wish, also=_lacking)
 
 
 def add_routes(app: web.Application) -> None:
@@ -80,9 +104,7 @@ async def act_on_jobs(request: web.Request) -> web.Response:
         said = partial(say_part, request, f"job.{wish.action}", f"job {name}")
         async with limit:
             try:
-                message, revision, changed = await _act(
-                    parts, wish.action, name, by=caller(request), rights=rights(request), reason=wish.reason
-                )
+                message, revision, changed = await _act(parts, wish, name, by=caller(request), rights=rights(request))
             except BaseException as error:
                 said(outcome_of(error), why=str(error)[:300] or type(error).__name__)
                 if not isinstance(error, EtcronError):
@@ -98,11 +120,10 @@ async def act_on_jobs(request: web.Request) -> web.Response:
     return answer({"results": results})
 
 
-async def _act(
-    parts: Parts, action: Action, name: str, *, by: str, rights: Rights, reason: str | None
-) -> tuple[str, int, bool]:
+async def _act(parts: Parts, wish: _Wish, name: str, *, by: str, rights: Rights) -> tuple[str, int, bool]:
     """Do it: what was done in words, the revision of its write (0: none), and whether anything was."""
-    match action:
+    reason = wish.reason
+    match wish.action:
         case Action.PAUSE:
             paused = await parts.service.pause(name, by=by, rights=rights, reason=reason)
             message = "; ".join(("paused", *paused.warnings))
@@ -117,3 +138,12 @@ async def _act(
         case Action.KILL:
             killed = await parts.kills.of_job(name, by=by, rights=rights, reason=reason)
             return kill_message(name, [str(run) for run in killed]), 0, bool(killed)
+        case Action.SPREAD:
+            saved = await parts.service.change(
+                name, lambda spec: spread(spec, wish.by, wish.jitter_s), by=by, rights=rights,
+                if_match=wish.revisions[name],
+            )  # fmt: skip
+            now = saved.spec.to_stored()
+            made = (f"{name}: {now[name]}" for name in ("cronExpr", "offset", "jitterSeconds") if name in now)
+            message = "; ".join((f"spread: {', '.join(made)}", *saved.warnings))
+            return (message if saved.changed else "fires apart already"), saved.revision, saved.changed

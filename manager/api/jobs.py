@@ -100,12 +100,16 @@ def _labels(texts: list[str]) -> tuple[tuple[str, str | None], ...]:
     return labels
 
 
+TextFilter = Annotated[str | None, single(text(200)), Field(description="In the name, the command or a label.")]
+LabelFilter = Annotated[
+    tuple[tuple[str, str | None], ...], Parameter(_labels, array(text(100), _MOST_LABELS)),
+    Field(description="`name=value`, or `name` for any value; may be repeated."),
+]  # fmt: skip
+
+
 class ListQuery(Query):
-    q: Annotated[str | None, single(text(200)), Field(description="In the name, the command or a label.")]
-    label: Annotated[
-        tuple[tuple[str, str | None], ...], Parameter(_labels, array(text(100), _MOST_LABELS)),
-        Field(description="`name=value`, or `name` for any value; may be repeated."),
-    ]  # fmt: skip
+    q: TextFilter
+    label: LabelFilter
     state: Annotated[ListState | None, word(ListState), Field(description="Only these.")]
     cursor: Cursor
     limit: Limit

@@ -13,6 +13,7 @@ from manager.api import (
     bulk,
     channels,
     explain,
+    forecast,
     jobs,
     login,
     login_oidc,
@@ -24,6 +25,7 @@ from manager.api import (
     services,
     silences,
     statistics,
+    timeline,
     tokens,
     users,
     versions,
@@ -39,6 +41,7 @@ _USER = "/api/v1/users/{name}"
 _CHANNELS = "/api/v1/channels"
 _RULES = "/api/v1/rules"
 _NOTICES = "/api/v1/notices"
+_FORECAST = "/api/v1/forecast"
 _ETAG: Final = {"ETag": {"description": "The job's revision.", "schema": TEXT}}
 
 
@@ -70,6 +73,8 @@ _COOKIE: Final = {"Set-Cookie": {"description": "The session.", "schema": TEXT}}
 _SAVED_CHANNEL: Final = record({"channel": ref("Channel"), "warnings": array(TEXT)})
 _SAVED_RULE: Final = record({"rule": ref("Rule"), "warnings": array(TEXT)})
 _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
+
+_PEAK: Final = record({"slots": COUNT, "fires": COUNT, "mostFires": COUNT})
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
@@ -182,6 +187,53 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
             "warnings": array(TEXT),
         })},
         refuses=(404,),
+    ),
+    *(
+        Operation(
+            method="get", path=path, tag="runs", summary=summary, parameters=query.parameters(),
+            answers={200: ref("Forecast")},
+        )
+        for path, summary, query in (
+            (_FORECAST, "How many fires are to come, and how many slots they want.", forecast.ForecastQuery),
+            (f"{_FORECAST}/week", "The same hour by hour, for a week.", forecast.WhichJobs),
+        )
+    ),
+    Operation(
+        method="get", path=f"{_FORECAST}/jobs", tag="runs", summary="The jobs that fire in an hour to come.",
+        parameters=forecast.CrowdQuery.parameters(),
+        answers={200: record({
+            "from": MS, "to": MS, "total": COUNT, "fires": COUNT, "items": array(record({
+                "name": TEXT, "revision": COUNT, "fires": COUNT, "slots": COUNT, "usualMs": maybe(COUNT),
+                "words": TEXT, "maySpread": TRUTH,
+            })), "warnings": array(TEXT),
+        })},
+    ),
+    Operation(
+        method="post", path=f"{_FORECAST}/spread", tag="jobs",
+        summary="What spreading these jobs would do; nothing is stored.",
+        takes=forecast.BODY.schema, refuses=(404,),
+        answers={200: record({
+            "by": TEXT, "jitterSeconds": maybe(COUNT), "before": _PEAK, "after": _PEAK, "items": array(record({
+                "name": TEXT, "revision": COUNT, "changes": TRUTH, "may": TRUTH, "before": {"type": "object"},
+                "after": {"type": "object"},
+            })),
+        })},
+    ),
+    Operation(
+        method="get", path="/api/v1/timeline", tag="runs", summary="Lanes of what ran, runs and is to come.",
+        parameters=timeline.TimelineQuery.parameters(),
+        answers={200: page(
+            record({
+                "name": TEXT, "state": TEXT, "sinceTime": maybe(MS), "jobs": COUNT, "usualMs": maybe(COUNT),
+                "runs": array(record({
+                    "from": MS, "to": MS, "status": TEXT, "id": maybe(TEXT), "job": TEXT,
+                    "counts": {"type": "object", "additionalProperties": COUNT},
+                }, {"expected": maybe(MS)})),
+                "fires": array(record({"time": MS, "count": COUNT})), "wholeFrom": maybe(MS), "wholeTo": maybe(MS),
+            }),
+            **{"from": MS, "to": MS}, now=MS, bucketMs=COUNT, by=TEXT, total=COUNT,
+            used=array(record({"time": MS, "slots": COUNT})), usedFrom=maybe(MS), warnings=array(TEXT),
+        )},
     ),
     Operation(
         method="get", path=_RUN, tag="runs", summary="One run's whole life, from the moment it was accepted.",

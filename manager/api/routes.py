@@ -16,6 +16,7 @@ from manager.api import (
     channels,
     events,
     explain,
+    forecast,
     jobs,
     login,
     login_oidc,
@@ -28,6 +29,7 @@ from manager.api import (
     silences,
     statistics,
     system,
+    timeline,
     tokens,
     users,
     versions,
@@ -48,7 +50,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/readyz", readyz)
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     for calls in (
-        audit, bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
+        audit, bulk, jobs, runs, run_now, workers, versions, statistics, forecast, timeline, events, system,
         openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain, channels, rules, silences,
         alerts, notices,
     ):  # fmt: skip

@@ -109,6 +109,11 @@ COMPONENTS: Final[dict[str, Schema]] = {
     "Counts": record(_COUNTS),
     "DayCounts": record({"day": {"type": "string", "format": "date"}, **_COUNTS}),
     "HourCounts": record({"hour": {"type": "string", "format": "date-time"}, **_COUNTS}),
+    "Forecast": record({
+        "from": MS, "to": MS, "bucketMs": COUNT, "slots": COUNT, "jobs": COUNT, "estimated": COUNT, "unknown": COUNT,
+        "items": array(record({"time": MS, "fires": {"type": "number"}, "slots": {"type": "number"}})),
+        "warnings": array(TEXT),
+    }),
     "FieldError": record({"field": TEXT, "message": TEXT, "remedy": TEXT}),
     "Job": job_schema(),
     "Fire": record({"ms": MS, "utc": TEXT, "local": TEXT, "note": maybe(TEXT)}, {"open": TRUTH}),

@@ -64,6 +64,8 @@ class Page:
     name: str
     scripts: str
     menu: str = ""
+    charts: bool = False
+    """Whether it draws charts: what these need is loaded with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,7 @@ PAGES: Final = (
     Page(path="/jobs/{name}/edit", name="edit", scripts="form", menu="jobs"),
     Page(path="/runs", name="runs", scripts="runs", menu="runs"),
     Page(path="/runs/{id}", name="run", scripts="run", menu="jobs"),
+    Page(path="/timeline", name="timeline", scripts="timeline", menu="timeline", charts=True),
     Page(path="/workers", name="workers", scripts="workers", menu="workers"),
     Page(path="/alerts", name="alerts", scripts="alerts", menu="alerts"),
     Page(path="/notifications", name="notifications", scripts="notifications", menu="alerts"),

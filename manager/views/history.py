@@ -144,6 +144,10 @@ class History:
             return page
         return replace(page, next_cursor=await self._cursors.sealed(page.next_cursor))
 
+    async def spans(self, wanted: RunFilter, rights: Rights, *, limit: int) -> tuple[list[dict[str, Any]], bool]:
+        """When the newest records that a caller may know of ran; and whether there are older ones, not looked at."""
+        return await self._runlog.spans(seen_by(wanted, rights), limit=limit, deadline_seconds=self._deadline_s)
+
     async def check_cursor(self, cursor: str) -> None:
         """Return where it is one of the log store's pages; InvalidInputError."""
         decode_cursor(await self._cursors.opened(cursor))

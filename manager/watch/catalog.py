@@ -170,6 +170,8 @@ class Catalog:
         self.needs: dict[Need, dict[str, None]] = {}
         """The enabled jobs that ask for labels or slots, by what they ask for."""
         self.changes = Changes()
+        self.edition = 0
+        """Another number whenever any job has changed."""
 
     def __len__(self) -> int:
         return len(self._names)
@@ -273,6 +275,7 @@ class Catalog:
             after = self._jobs.get(name)
             self._keep_seen(name, before, after)
             self._on_changed(name, [job.labels for job in (before, after) if job is not None])
+        self.edition += 1
         self.changes.notify()
 
     def _take(self, job: KnownJob) -> None:

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from common.configuration.config import load_manager_config
 from manager.app import create_app
 from manager.console.assets import FOREVER, Assets
-from manager.console.pages import language_for
+from manager.console.pages import PAGES, language_for
 from tests.console.console import ROOT
 
 WEBROOT = ROOT / "webroot"
@@ -27,7 +27,9 @@ def webroot(tmp_path: Path) -> Path:
     shutil.copytree(WEBROOT, tmp_path / "webroot", ignore=shutil.ignore_patterns("vendor", "__pycache__"))
     vendor = tmp_path / "webroot/static/vendor"
     vendor.mkdir()
-    names = {name: re.sub(r"\.", "-0123456789ab.", name) for name in ("vendor.js", "bootstrap.css", "icons.svg")}
+    names = {
+        name: re.sub(r"\.", "-0123456789ab.", name) for name in ("vendor.js", "charts.js", "bootstrap.css", "icons.svg")
+    }
     for name in names.values():
         (vendor / name).write_text(f"/* {name} */" * 100)
     (vendor / "manifest.json").write_text(str(names).replace("'", '"'))
@@ -55,11 +57,47 @@ async def test_page_names_only_files_that_are_there_and_browsers_keep_them(webro
 
 async def test_pages_have_no_inline_script_or_style(webroot: Path) -> None:
     async with serving(webroot) as client:
-        for path in ("/", "/jobs", "/new", "/jobs/a", "/jobs/a/edit", "/runs", "/runs/a", "/workers", "/system"):
+        for path in (
+            "/",
+            "/jobs",
+            "/new",
+            "/jobs/a",
+            "/jobs/a/edit",
+            "/runs",
+            "/runs/a",
+            "/timeline",
+            "/workers",
+            "/system",
+        ):
             answer = await client.get(path)
             assert answer.status == 200
             text = await answer.text()
             assert not re.search(r"<script>|<style| style=| on[a-z]+=\"", text)
+
+
+def loaded(page: str) -> set[str]:
+    """What a browser fetches for a page before any data."""
+    return set(re.findall(r'(?:href|src|data-catalog|data-icons|data-charts)="(/static/[^"#]+)', page))
+
+
+async def test_first_load_is_at_most_130_kb_and_charts_at_most_30_more() -> None:
+    if not Assets((WEBROOT / "static").resolve()).built:
+        pytest.skip("the console's assets are not built: make assets")
+    async with serving(WEBROOT) as client:
+
+        async def packed(urls: set[str]) -> int:
+            answers = [
+                await client.get(url, headers={"Accept-Encoding": "gzip"}, auto_decompress=False) for url in urls
+            ]
+            return sum([len(await answer.read()) for answer in answers])
+
+        for page in PAGES:
+            url = re.sub(r"\{\w+\}", "a", page.path)
+            urls = loaded(await (await client.get(url)).text())
+            charts = {one for one in urls if "/charts" in one}
+            assert bool(charts) is page.charts, url
+            assert await packed(urls - charts) <= 130 * 1024, url
+            assert await packed(charts) <= 30 * 1024, url
 
 
 async def test_old_links_to_the_list_of_jobs_go_on(webroot: Path) -> None:

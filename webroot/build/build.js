@@ -11,7 +11,7 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = join(HERE, "..", "..");
 const MODULES = join(ROOT, "node_modules");
 const OUT = join(HERE, "..", "static", "vendor");
-const BUNDLED = ["bootstrap", "@popperjs/core", "bootstrap-icons"];
+const BUNDLED = ["bootstrap", "@popperjs/core", "bootstrap-icons", "d3-array", "d3-color", "d3-format", "d3-interpolate", "d3-path", "d3-scale", "d3-shape", "d3-time", "d3-time-format", "internmap"];
 
 /** @param {string} name @param {string} content @returns {string} the hashed name under which it was written */
 function write(name, content) {
@@ -21,14 +21,14 @@ function write(name, content) {
   return hashed;
 }
 
-/** @returns {Promise<string>} */
-async function scripts() {
+/** @param {string} entry @param {"iife" | "esm"} format @returns {Promise<string>} */
+async function scripts(entry, format) {
   const result = await build({
-    entryPoints: [join(HERE, "vendor.js")],
+    entryPoints: [join(HERE, entry)],
     bundle: true,
     minify: true,
     write: false,
-    format: "iife",
+    format,
     target: "es2022",
     legalComments: "inline",
   });
@@ -77,7 +77,9 @@ function licenseText(name) {
   throw new Error(`${name} has no licence text`);
 }
 
-const content = { "vendor.js": await scripts(), "bootstrap.css": await styles(), "icons.svg": icons() };
+const content = {
+  "vendor.js": await scripts("vendor.js", "iife"), "charts.js": await scripts("charts.js", "esm"), "bootstrap.css": await styles(), "icons.svg": icons(),
+};
 for (const [name, text] of Object.entries(content)) {
   if (name.endsWith(".css") && text.includes("data:")) throw new Error(`${name} has a data: URL`);
 }

@@ -1,7 +1,7 @@
 /** The keyboard: single keys outside of fields, `g` and a letter to go somewhere. */
 import { showHelp } from "./help.js";
 
-const PLACES = { o: "/", j: "/jobs", r: "/runs", w: "/workers", a: "/alerts", s: "/system" };
+const PLACES = { o: "/", j: "/jobs", r: "/runs", t: "/timeline", w: "/workers", a: "/alerts", s: "/system" };
 const CHORD_MS = 1500;
 
 /** @type {Record<string, () => void>} */

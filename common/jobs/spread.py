@@ -1,0 +1,54 @@
+"""Jobs that fire together, apart: each at a minute of its own, or a little later by jitter. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from enum import StrEnum
+from hashlib import blake2b
+
+from common.instants import parse_duration
+from common.jobs.job import JobSpec
+from common.schedules.cron import seven_fields
+
+_SINGLE = re.compile(r"[0-9]{1,2}")
+_STEPS = re.compile(r"(?:\*|[0-9]{1,2})/([0-9]{1,2})")
+
+
+class SpreadBy(StrEnum):
+    """How fires are put apart."""
+
+    MINUTE = "minute"
+    """At a minute that the job's name gives: `H`, or of an interval its offset."""
+    JITTER = "jitter"
+    """Each fire up to so many seconds later."""
+
+
+def spread(spec: JobSpec, by: SpreadBy, jitter_s: int) -> JobSpec:
+    """The job as it fires apart from others; as it is where it does so already, or cannot."""
+    if spec.at is not None or spec.after is not None:
+        return spec
+    if by is SpreadBy.JITTER:
+        return replace(spec, jitter_s=max(jitter_s, spec.jitter_s))
+    if spec.every is None:
+        return replace(spec, cron_exprs=tuple(map(_hashed, spec.cron_exprs)))
+    minutes = spec.every.ms // 60_000
+    if spec.offset is not None or minutes < 2:
+        return spec
+    place = int.from_bytes(blake2b(spec.name.encode(), digest_size=8).digest()) % minutes
+    return replace(spec, offset=parse_duration(f"{place}m")) if place else spec
+
+
+def _hashed(expr: str) -> str:
+    """With its minute, or of one that fires each minute its second, taken from the job's name."""
+    second, minute, hour, *days, year = seven_fields(expr)
+    if _SINGLE.fullmatch(minute):
+        minute = "H"
+    elif minute == "*" and _SINGLE.fullmatch(second):
+        second = "H"
+    elif hour.startswith("*") and (steps := _STEPS.fullmatch(minute)) and 60 % int(steps[1]) == 0:
+        # At other hours `*` and `H` meet changes of the clocks in different ways.
+        minute = f"H/{steps[1]}"
+    else:
+        return expr
+    return " ".join([minute, hour, *days] if second == "0" and year == "*" else [second, minute, hour, *days, year])

@@ -1,0 +1,191 @@
+"""``/api/v1/forecast``: how many fires are to come, what slots they want, whose they are, and how to spread them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from common.access.rights import Role
+from common.errors import InvalidInputError, NotFoundError, Problem
+from common.forecast import MINUTE_MS, Wanted
+from common.jobs.job import JobSpec
+from common.jobs.kinds import Choice, Number, Several, says
+from common.jobs.spread import SpreadBy, spread
+from common.jobs.values import JobName
+from common.words.job_words import job_words
+from manager.access.needs import needs
+from manager.api.jobs import LabelFilter, TextFilter
+from manager.console.pages import language_of
+from manager.http.bodies import Body
+from manager.http.queries import Instant, Query, whole
+from manager.parts import PARTS, answer, rights
+from manager.views.advice import next_fire
+from manager.views.forecasts import Forecast, whole_minute
+from manager.watch.catalog import JobQuery, KnownJob
+
+_PATH: Final = "/api/v1/forecast"
+MOST_BUCKETS: Final = 400
+MOST_SPREAD: Final = 500
+_HOUR_MS: Final = 3_600_000
+_STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1440, 2880)
+"""Minutes of a bucket."""
+_WEEK_HOURS: Final = 168
+_SHOWN: Final = ("cronExpr", "every", "offset", "jitterSeconds")
+JITTER: Final = Number(low=1, high=86_400, whole=True)
+
+
+class WhichJobs(Query):
+    q: TextFilter
+    label: LabelFilter
+
+    @property
+    def jobs(self) -> JobQuery:
+        return JobQuery(text=(self.q or "").casefold(), labels=self.label)
+
+
+class ForecastQuery(WhichJobs):
+    from_ms: Annotated[Instant, Field(alias="from", description="From here on; now. With `to`, at most 24 hours.")]
+    to: Annotated[Instant, Field(description="Up to here, instead of `hours`.")]
+    hours: Annotated[int, whole(1, 24, 24), Field(description="So many hours.")]
+    buckets: Annotated[int, whole(1, MOST_BUCKETS, 288), Field(description="At most so many.")]
+
+
+class CrowdQuery(WhichJobs):
+    from_ms: Annotated[Instant, Field(alias="from", description="From here on; now.")]
+    to: Annotated[Instant, Field(description="Up to here, at most an hour later; an hour later when left out.")]
+    limit: Annotated[int, whole(1, 500, 100), Field(description="The jobs that want most, at most so many.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    names: Annotated[tuple[str, ...], Several(of=JobName(), what="names", most=MOST_SPREAD, alone=False), says(
+        "names", "the jobs", ["backup"])]  # fmt: skip
+    by: Annotated[SpreadBy, Choice(SpreadBy), says(
+        "by", "`minute`: a minute that the name gives (`H`; of `every` an offset); `jitter`", "minute")]  # fmt: skip
+    jitter_s: Annotated[int, JITTER, says("jitterSeconds", "of `jitter`", 600)] = 600
+
+
+BODY: Final = Body(_Wish)
+
+
+def add_routes(app: web.Application) -> None:
+    """The calls."""
+    app.router.add_get(_PATH, show_forecast)
+    app.router.add_get(f"{_PATH}/week", show_week)
+    app.router.add_get(f"{_PATH}/jobs", show_crowd)
+    app.router.add_post(f"{_PATH}/spread", preview_spread)
+
+
+@needs(Role.VIEWER)
+async def show_forecast(request: web.Request) -> web.Response:
+    """At most a day, from the whole bucket in which it begins on."""
+    asked, parts = ForecastQuery.read(request), request.app[PARTS]
+    start_ms = parts.clock.wall_ms() if asked.from_ms is None else asked.from_ms
+    end_ms = start_ms + asked.hours * _HOUR_MS if asked.to is None else asked.to
+    _check_span(start_ms, end_ms, 24)
+    minutes = next(step for step in _STEPS if len(_bucket_starts(start_ms, end_ms, step)) <= asked.buckets)
+    starts = _bucket_starts(start_ms, end_ms, minutes)
+    found = await parts.forecasts.of(asked.jobs, rights(request), starts[0], starts[-1] + starts.step)
+    return answer(_view(found, minutes, parts.watching.warnings))
+
+
+@needs(Role.VIEWER)
+async def show_week(request: web.Request) -> web.Response:
+    """Hour by hour, a week from the one that goes on."""
+    asked, parts = WhichJobs.read(request), request.app[PARTS]
+    start_ms = whole_minute(parts.clock.wall_ms(), 60)
+    found = await parts.forecasts.of(asked.jobs, rights(request), start_ms, start_ms + _WEEK_HOURS * _HOUR_MS)
+    return answer(_view(found, 60, parts.watching.warnings))
+
+
+@needs(Role.VIEWER)
+async def show_crowd(request: web.Request) -> web.Response:
+    """The jobs that fire in at most an hour; those that want most first."""
+    asked, parts = CrowdQuery.read(request), request.app[PARTS]
+    start_ms = parts.clock.wall_ms() if asked.from_ms is None else asked.from_ms
+    end_ms = start_ms + _HOUR_MS if asked.to is None else asked.to
+    _check_span(start_ms, end_ms, 1)
+    found = await parts.forecasts.crowd(asked.jobs, rights(request), start_ms, end_ms)
+    language = language_of(request)
+    return answer({
+        "from": start_ms, "to": end_ms, "total": len(found), "fires": sum(one.fires for one in found),
+        "items": [
+            {
+                "name": one.job.name, "revision": one.job.revision, "fires": one.fires, "slots": one.slots,
+                "usualMs": one.usual_ms, "words": job_words(one.job.saved.spec, language),
+                "maySpread": rights(request).may(Role.EDITOR, one.job.labels),
+            }
+            for one in found[: asked.limit] if one.job.saved is not None
+        ],
+        "warnings": parts.watching.warnings,
+    })  # fmt: skip
+
+
+@needs(Role.VIEWER)
+async def preview_spread(request: web.Request) -> web.Response:
+    """What would become of each of the jobs, and what they want in the next day before and after; nothing is stored."""
+    parts = request.app[PARTS]
+    wish = await BODY.read(request, parts.read_timeout_s)
+    await parts.watching.ready()
+    jobs = [_job(parts.watching.catalog.seen(name, rights(request)), name) for name in dict.fromkeys(wish.names)]
+    before = [job.saved.spec for job in jobs if job.saved is not None]
+    after = [spread(spec, wish.by, wish.jitter_s) for spec in before]
+    start_ms = whole_minute(parts.clock.wall_ms())
+    was, would = await parts.forecasts.spread(before, after, start_ms, start_ms + 24 * _HOUR_MS)
+    now_ms, language = parts.clock.wall_ms(), language_of(request)
+    return answer({
+        "by": str(wish.by), "jitterSeconds": wish.jitter_s if wish.by is SpreadBy.JITTER else None,
+        "before": _peak(was), "after": _peak(would),
+        "items": [
+            {
+                "name": job.name, "revision": job.revision, "changes": old != new,
+                "may": rights(request).may(Role.EDITOR, job.labels),
+                "before": _schedule(old, now_ms, language), "after": _schedule(new, now_ms, language),
+            }
+            for job, old, new in zip(jobs, before, after, strict=True)
+        ],
+    })  # fmt: skip
+
+
+def _job(job: KnownJob | None, name: str) -> KnownJob:
+    if job is None or job.saved is None:
+        raise NotFoundError(f"there is no job {name}")
+    return job
+
+
+def _schedule(spec: JobSpec, now_ms: int, language: str) -> dict[str, Any]:
+    document = spec.to_stored()
+    shown: dict[str, Any] = {name: document[name] for name in _SHOWN if name in document}
+    return {**shown, "words": job_words(spec, language), "next": next_fire(spec, after_ms=now_ms)}
+
+
+def _peak(wanted: Wanted) -> dict[str, Any]:
+    """The fullest minute."""
+    slots, fires = max(zip(wanted.slots, wanted.fires, strict=True), default=(0.0, 0.0))
+    return {"slots": round(slots), "fires": round(fires), "mostFires": round(max(wanted.fires, default=0))}
+
+
+def _view(found: Forecast, minutes: int, warnings: list[str]) -> dict[str, Any]:
+    return {
+        "from": found.wanted.from_ms, "to": found.wanted.from_ms + len(found.wanted.fires) * MINUTE_MS,
+        "bucketMs": minutes * MINUTE_MS, "slots": found.slots, "jobs": found.jobs, "estimated": found.wanted.estimated,
+        "unknown": found.unknown,
+        "items": [
+            {"time": time_ms, "fires": round(fires, 1), "slots": round(slots, 1)}
+            for time_ms, fires, slots in found.wanted.in_buckets(minutes)
+        ],
+        "warnings": warnings,
+    }  # fmt: skip
+
+
+def _bucket_starts(start_ms: int, end_ms: int, minutes: int) -> range:
+    return range(whole_minute(start_ms, minutes), end_ms, minutes * MINUTE_MS)
+
+
+def _check_span(start_ms: int, end_ms: int, hours: int) -> None:
+    if not 0 < end_ms - start_ms <= hours * _HOUR_MS:
+        remedy = f"give one that is later than from, by at most {hours} {'hours' if hours > 1 else 'hour'}"
+        raise InvalidInputError([Problem(field="to", message="makes no such span with from", remedy=remedy)])

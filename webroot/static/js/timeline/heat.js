@@ -1,0 +1,47 @@
+/** The hours of the week to come: how many fires, and where more slots are wanted than there are. */
+import { max, scaleSqrt } from "../charts/d3.js";
+import { mark, s } from "../charts/svg.js";
+import { language, number, t } from "../text.js";
+import { parts, zoneFor } from "../zones.js";
+import { hourLabel } from "./pressure.js";
+
+/** @typedef {{time: number, fires: number, slots: number}} Hour */
+
+const ROW_PX = 20;
+const LEVELS = 5;
+const DAY = 86_400_000;
+
+/**
+ * @param {number} width @param {{items: Hour[], slots: number}} week @param {(from: number, to: number) => void} onpick
+ * @returns {Element | null}
+ */
+export function heatOf(width, { items, slots }, onpick) {
+  const left = width < 480 ? 34 : 44, cell = (width - left) / 24;
+  const levels = scaleSqrt().domain([0, max(items, (one) => one.fires) || 1]).range([0, LEVELS]);
+  const cells = items.map((hour) => {
+    const { date, time } = parts(hour.time, zoneFor());
+    const day = new Date(`${date}T00:00:00Z`).getUTCDay(), x = left + Number(time.slice(0, 2)) * cell, y = ((day + 6) % 7) * ROW_PX;
+    const level = hour.fires ? Math.max(Math.round(levels(hour.fires)), 1) : 0, isOver = slots > 0 && hour.slots > slots;
+    const shape = [s("rect", { class: `heat heat-${level}`, x: x + 0.5, y: y + 0.5, width: Math.max(cell - 1, 1), height: ROW_PX - 1, rx: 2 })];
+    if (isOver) shape.push(s("path", { class: "over", d: `M${x + cell - 7} ${y + 1}h6v6z` }));
+    if (hour.fires >= 1 && cell > 24) shape.push(s("text", { class: `heat-text heat-text-${level}`, x: x + cell / 2, y: y + 14, "text-anchor": "middle" }, short(hour.fires)));
+    const label = [hourLabel(hour.time, hour.fires, hour.slots), isOver ? t("timeline.over", { n: slots }) : ""].filter(Boolean).join("\n");
+    return hour.fires ? mark(shape, { label, onpick: () => onpick(hour.time, hour.time + 3_600_000) }) : s("g", {}, shape);
+  });
+  const names = new Intl.DateTimeFormat(language, { weekday: "short", timeZone: "UTC" });
+  const days = [0, 1, 2, 3, 4, 5, 6].map((day) => s("text", { x: 0, y: day * ROW_PX + 14 }, names.format(4 * DAY + day * DAY)));
+  const every = cell < 14 ? 6 : cell < 24 ? 3 : 2;
+  const hours = Array.from({ length: 24 }, (_, hour) => hour).filter((hour) => hour % every === 0)
+    .map((hour) => s("text", { x: left + hour * cell + 1, y: 7 * ROW_PX + 14 }, `${String(hour).padStart(2, "0")}`));
+  return s("svg", { class: "chart heat-map", width, height: 7 * ROW_PX + 18, viewBox: `0 0 ${width} ${7 * ROW_PX + 18}`, role: "group", "aria-label": t("timeline.heat") },
+    s("g", { "aria-hidden": "true" }, days, hours), cells);
+}
+
+/** @param {number} fires */
+const short = (fires) => (fires < 1000 ? String(Math.round(fires)) : `${number(fires / 1000, fires < 10_000 ? 1 : 0)}k`);
+
+/** @param {{items: Hour[]}} week */
+export const heatRows = ({ items }) => items.filter((one) => one.fires).map((one) => {
+  const { date, time, offset } = parts(one.time, zoneFor());
+  return [`${date} ${time.slice(0, 5)} ${zoneFor() === "UTC" ? "UTC" : offset}`, number(one.fires), number(one.slots)];
+});

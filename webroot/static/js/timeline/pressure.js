@@ -1,0 +1,77 @@
+/** How full the minutes are: the slots that were used, those that fires to come want, and those that there are. */
+import { band, line, mark, plot, rule, s, timeAxis, valueAxis } from "../charts/svg.js";
+import { max } from "../charts/d3.js";
+import { now } from "../clock.js";
+import { number, t } from "../text.js";
+import { full, parts, zoneFor } from "../zones.js";
+import { marginOf } from "./lanes.js";
+
+/** @typedef {{time: number, slots: number, fires?: number}} Minute */
+/** @typedef {{used: Minute[], usedFrom: number | null, usedMs: number, wanted: Minute[], wantedMs: number, slots: number}} Pressure */
+
+/** @param {number} width @param {Pressure} pressure @param {{from: number, to: number}} span @param {(from: number, to: number) => void} onpick */
+export function pressureOf(width, pressure, span, onpick) {
+  const { used, usedFrom, usedMs, wanted, wantedMs, slots } = pressure;
+  const most = Math.max(max([...used, ...wanted], (/** @type {Minute} */ one) => one.slots) ?? 0, Math.min(slots, 8), 1);
+  const chart = plot({ label: t("timeline.pressure"), width, height: width < 640 ? 110 : 128, x: [span.from, span.to], y: [0, most * 1.12], left: marginOf(width), top: 12, bottom: 22, right: width < 640 ? 8 : 12 });
+  valueAxis(chart, { count: 3, format: (value) => (width < 640 ? "" : number(value, 0)) });
+  timeAxis(chart, zoneFor());
+  if (usedFrom && usedFrom > span.from) {
+    const to = Math.min(usedFrom, now());
+    chart.body.append(mark(s("rect", { fill: "url(#fill-shut)", width: Math.max(chart.x(to), 0), height: chart.height }), { label: t("timeline.used.cut", { time: full(to, zoneFor()) }) }));
+  }
+  const before = stepsOf(used, usedMs, Math.max(usedFrom ?? span.from, span.from), Math.min(now(), span.to));
+  const after = stepsOf(wanted, wantedMs, Math.max(now(), span.from), span.to);
+  band(chart, before.map(({ x, y }) => ({ x, low: 0, high: y })), "ok", { steps: true });
+  line(chart, before, "ok", { steps: true });
+  band(chart, after.map(({ x, y }) => ({ x, low: 0, high: y })), "run", { steps: true });
+  line(chart, after, "run", { steps: true, dashed: true });
+  if (slots > 0 && slots <= most * 1.12) rule(chart, { y: slots, text: t("timeline.slots", { n: slots }), tone: "warn" });
+  if (now() > span.from && now() < span.to) rule(chart, { x: now(), text: t("timeline.now"), tone: "run" });
+  peaks(chart, wanted.filter(({ time }) => time + wantedMs > Math.max(now(), span.from) && time < span.to), wantedMs, onpick);
+  return chart.svg;
+}
+
+/** Without gaps: what is not told is nothing. @param {Minute[]} minutes @param {number} each @param {number} from @param {number} to */
+function stepsOf(minutes, each, from, to) {
+  if (from >= to) return [];
+  /** @type {{x: number, y: number}[]} */
+  const points = [{ x: from, y: 0 }];
+  let end = from;
+  for (const { time, slots } of minutes) {
+    if (time + each <= from || time >= to) continue;
+    const x = Math.max(time, from);
+    if (x > end) points.push({ x: end, y: 0 });
+    points.push({ x, y: slots });
+    end = Math.min(time + each, to);
+  }
+  return [...points, { x: end, y: points.at(-1)?.y ?? 0 }, { x: end, y: 0 }, { x: to, y: 0 }];
+}
+
+/** The hours to come lead to their jobs. @param {any} chart @param {Minute[]} wanted @param {number} each @param {(from: number, to: number) => void} onpick */
+function peaks(chart, wanted, each, onpick) {
+  /** @type {Map<number, Minute[]>} */
+  const hours = new Map();
+  const wide = Math.max(3_600_000, each);
+  for (const one of wanted) hours.set(Math.floor(one.time / wide) * wide, [...(hours.get(Math.floor(one.time / wide) * wide) ?? []), one]);
+  for (const [from, minutes] of hours) {
+    const fires = minutes.reduce((sum, one) => sum + (one.fires ?? 0), 0);
+    if (!fires) continue;
+    const left = Math.max(chart.x(from), 0), right = Math.min(chart.x(from + wide), chart.width);
+    const slots = Math.max(...minutes.map((one) => one.slots));
+    if (right > left) chart.body.append(mark(s("rect", { class: "reach", x: left, width: right - left, height: chart.height }), { label: hourLabel(from, fires, slots), onpick: () => onpick(from, from + wide) }));
+  }
+}
+
+/** "02:00: 187 fires, 32 slots". @param {number} from @param {number} fires @param {number} slots */
+export function hourLabel(from, fires, slots) {
+  const { date, time } = parts(from, zoneFor());
+  const when = date === parts(now(), zoneFor()).date ? time.slice(0, 5) : `${date.slice(5)} ${time.slice(0, 5)}`;
+  return `${when}: ${t("timeline.fires", { n: Math.round(fires) })}, ${t("timeline.slots", { n: Math.ceil(slots) })}`;
+}
+
+/** @param {Pressure} pressure */
+export function pressureRows({ used, wanted }) {
+  return [...used.map((one) => [full(one.time, zoneFor()), number(one.slots), "", ""]),
+    ...wanted.filter((one) => one.fires || one.slots).map((one) => [full(one.time, zoneFor()), "", number(one.slots, 1), number(one.fires ?? 0, 1)])];
+}
