@@ -341,8 +341,8 @@ def former(keys: Keys, before: Stored, change: EditKind, *, now_ms: int, by: str
         spec, beside = dict(signed.spec), signed.beside
     version = JobVersion(
         job=before.name, revision=before.revision, spec=spec, saved_ms=saved.saved_ms,
-        saved_by=saved.saved_by, ended_ms=now_ms, ended_by=by, ended_with=change, signature=saved.signature,
-        beside=beside,
+        saved_by=saved.saved_by, ended_ms=now_ms, ended_by=by, ended_with=change,
+        paused_reason=saved.pause.reason if saved.pause is not None else None, signature=saved.signature, beside=beside,
     )  # fmt: skip
     return [Put(keys.version(before.name, before.revision), version.to_json())]
 

@@ -55,6 +55,8 @@ class JobVersion:
     ended_ms: int
     ended_by: str | None
     ended_with: EditKind
+    paused_reason: str | None = None
+    """Why it was paused, where it was and somebody said why."""
     signature: Signature | None = None
     """Of the manager that saved it."""
     beside: str = ""
@@ -70,6 +72,8 @@ class JobVersion:
             "spec": dict(self.spec), "savedMs": self.saved_ms, "savedBy": self.saved_by, "endedMs": self.ended_ms,
             "endedBy": self.ended_by, "endedWith": str(self.ended_with),
         }  # fmt: skip
+        if self.paused_reason is not None:
+            document["pausedReason"] = self.paused_reason
         if self.signature is not None:
             document |= {SIGNATURE: self.signature.to_document(), "beside": self.beside}
         return document
@@ -95,6 +99,7 @@ class JobVersion:
                 job=job, revision=whole(revision), spec=tree(document["spec"]), saved_ms=instant(document["savedMs"]),
                 saved_by=words_or_none(document["savedBy"]), ended_ms=instant(document["endedMs"]),
                 ended_by=words_or_none(document["endedBy"]), ended_with=EditKind(document["endedWith"]),
+                paused_reason=_words(document.get("pausedReason")),
                 signature=Signature.read(document.get(SIGNATURE)), beside=text(document.get("beside", "")),
             )  # fmt: skip
         except MALFORMED as error:

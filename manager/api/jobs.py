@@ -29,9 +29,10 @@ from manager.console.pages import language_of
 from manager.http.bodies import REASON, REASON_AND_FORCE
 from manager.http.errors import Failure, failure_of, respond
 from manager.http.inputs import if_match, job_in, read_object, read_spec
-from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, word
+from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, whole, word
 from manager.parts import PARTS, answer, caller, rights
 from manager.use_cases.jobs import Changed, Saved
+from manager.views.calendar import MOST_DAYS, calendar_of
 from manager.views.fire_verdicts import Span
 from manager.views.fires import read_cursor
 from manager.watch.catalog import JobQuery, KnownJob, ListState
@@ -129,6 +130,12 @@ class DurationsQuery(Query):
     to: Annotated[Instant, Field(description="Until then; now.")]
 
 
+class CalendarQuery(Query):
+    days: Annotated[
+        int, whole(1, MOST_DAYS, MOST_DAYS), Field(description="So many, today in the job's zone included.")
+    ]
+
+
 def add_routes(app: web.Application) -> None:
     """The calls on jobs, but for those on many at once."""
     app.router.add_get("/api/v1/jobs", list_jobs)
@@ -143,6 +150,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post(f"{_JOB}/kill", kill_job)
     app.router.add_get(f"{_JOB}/fires", list_fires)
     app.router.add_get(f"{_JOB}/durations", show_durations)
+    app.router.add_get(f"{_JOB}/calendar", show_calendar)
 
 
 @needs(Role.VIEWER)
@@ -339,6 +347,19 @@ async def show_durations(request: web.Request) -> web.Response:
     await parts.watching.ready()
     job = parts.watching.catalog.seen(name, rights(request))
     return answer(await parts.durations.of(job, name, rights(request), from_ms=asked.from_ms, to_ms=asked.to))
+
+
+@needs(Role.VIEWER)
+async def show_calendar(request: web.Request) -> web.Response:
+    """How many fires its next days have, and what the next changes of its clocks do to them, paused or not."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    check_name(name)
+    asked = CalendarQuery.read(request)
+    await parts.watching.ready()
+    job = parts.watching.catalog.seen(name, rights(request))
+    if job is None or job.saved is None:
+        raise NotFoundError(f"there is no job {name}" if job is None else f"{name} cannot be read as a job")
+    return answer(calendar_of(job.saved.spec, asked.days, now_ms=parts.clock.wall_ms()))
 
 
 def kill_message(name: str, killed: list[str]) -> str:

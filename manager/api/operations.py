@@ -147,6 +147,19 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         parameters=(given.JOB, *jobs.DurationsQuery.parameters()), answers={200: ref("Durations")},
     ),
     Operation(
+        method="get", path=f"{_JOB}/calendar", tag="jobs", summary="Its next days, and the changes of its clocks.",
+        parameters=(given.JOB, *jobs.CalendarQuery.parameters()), refuses=(404,),
+        answers={200: record({
+            "timezone": TEXT,
+            "days": array(record(
+                {"date": {"type": "string", "format": "date"}, "fires": COUNT, "closed": COUNT}, {"isMore": TRUTH}
+            )),
+            "clocks": array(record({
+                "ms": MS, "beforeS": {"type": "integer"}, "afterS": {"type": "integer"}, "fires": array(ref("Fire")),
+            })),
+        })},
+    ),
+    Operation(
         method="get", path=f"{_JOB}/versions", tag="versions", summary="What the job was: the newest 50 versions.",
         parameters=(given.JOB,), refuses=(404,),
         answers={200: page(ref("Version"), deleted={"type": ["object", "null"]})},

@@ -202,13 +202,13 @@ COMPONENTS: Final[dict[str, Schema]] = {
     "JobFire": record(
         {"planTime": MS, "verdict": TEXT, "runId": maybe(TEXT), "reason": maybe(TEXT)},
         {"rangeEndTime": maybe(MS), "count": maybe(COUNT), "startTime": maybe(MS), "endTime": maybe(MS),
-         "worker": maybe(TEXT)},
+         "worker": maybe(TEXT), "trigger": maybe(TEXT), "by": maybe(TEXT)},
     ),
     "Version": record(
         {"revision": {"type": "integer"}, "current": TRUTH, "savedMs": MS, "savedBy": maybe(TEXT),
          "action": maybe({"type": "string", "enum": [str(one) for one in EditKind if one is not EditKind.DELETE]}),
          "changed": array(TEXT)},
-        {"spec": {"type": "object"}},
+        {"spec": {"type": "object"}, "pausedReason": TEXT},
     ),
     "Whoami": record({
         "name": TEXT, "user": maybe(TEXT), "via": TEXT, "subjects": array(TEXT), "roles": array(TEXT),

@@ -45,6 +45,7 @@ class _Spec:
     saved_by: str | None
     made_with: EditKind | None
     """None: the version before it is not kept any more."""
+    paused_reason: str | None = None
     current: bool = False
     unsigned: str | None = None
     """Where the manager signs: why no manager's signature vouches for it."""
@@ -161,6 +162,7 @@ async def _known(request: web.Request, name: str, former: Sequence[JobVersion]) 
             _Spec(
                 revision=version.revision, spec=version.spec, saved_ms=version.saved_ms, saved_by=version.saved_by,
                 made_with=EditKind.SAVE if made_with is EditKind.DELETE else made_with,
+                paused_reason=version.paused_reason,
                 unsigned=None if seal is None else version.fault(seal.trust),
             )
         )  # fmt: skip
@@ -178,6 +180,7 @@ def _current(name: str, kv: KeyValue, former: Sequence[JobVersion], seal: Seal |
     return _Spec(
         revision=kv.mod_revision, spec=saved.spec.to_stored(), saved_ms=saved.saved_ms, saved_by=saved.saved_by,
         made_with=EditKind.SAVE if made_with is EditKind.DELETE else made_with, current=True,
+        paused_reason=saved.pause.reason if saved.pause is not None else None,
         unsigned=None if seal is None else Signed.of(kv.value).fault(seal.trust, name),
     )  # fmt: skip
 
@@ -190,6 +193,7 @@ def _item(version: _Spec, older: _Spec | None) -> dict[str, Any]:
         "savedBy": version.saved_by,
         "action": str(version.made_with) if version.made_with else None,
         "changed": list(changed_fields(older.spec, version.spec)) if older is not None else [],
+        **({} if version.paused_reason is None else {"pausedReason": version.paused_reason}),
     }
 
 

@@ -12,6 +12,7 @@ timelines.py                    lanes over a span of time: what ran, what runs, 
 forecasts.py                    what the fires to come want, and whose they are
 cursors.py                      cursors that name what a caller may not know of, sealed
 fires.py fire_verdicts.py       the fires of one job, and why one did not run: what is read, and what that says
+calendar.py                     a job's fires by day, and the changes of its clocks
 advice.py                       what the user should know of a schedule
 inventory.py                    what etcd holds, read straight
 """

@@ -2,8 +2,8 @@
 
 Its run counts, where one goes, or has ended without a record yet; else the records of its attempts; else the request
 that waits for it. Where there is none of these the job was paused then, or the fire waits, or is to come, or nothing is
-known of it any more. `verdicts` gives the planned fires one by one; the list of what was newest is made of the same
-parts (`of_records`, `of_run`, `waiting_together`), with each attempt, and what somebody asked for, apart.
+known of it any more. `verdicts` gives the planned fires one by one, and what somebody asked for among them; the list of
+what was newest is made of the same parts (`of_records`, `of_run`, `waiting_together`), with each attempt apart.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ _OWED_BY_NOBODY: Final = (
 )
 _OF_A_RECORD: Final = (
     "planTime", "rangeEndTime", "count", "countIsMinimum", "reason", "err", "createTime", "claimTime", "startTime",
-    "endTime", "worker", "attempt", "exitCode", "by",
+    "endTime", "worker", "attempt", "exitCode", "by", "trigger",
 )  # fmt: skip
 
 Fire: TypeAlias = dict[str, Any]
 """In the shape of the API."""
 Key: TypeAlias = tuple[int, str, int]
-"""Plan time; the sequence: that of the job, or of one worker of a broadcast job; and of a range its end, else 0.
+"""Plan time; the sequence: that of the job, or of one worker of a broadcast job, or of what was asked for the run; and
+of a range its end, else 0.
 
 The first fire of a range may have a later attempt, with a verdict of its own: the range is told beside it.
 """
@@ -119,15 +120,18 @@ class Read:
 
 def verdicts(read: Read, now_ms: int) -> dict[Key, Fire]:
     """Each planned fire with what became of it; and those of which there is a record, a run or a request."""
-    # Of a run that was asked for and waits: it was offered, handed on, or is to be made up for.
+    # What waits was asked for; or it was offered, handed on, or is to be made up for.
     asked_for = [
-        _of_run_id(RunId.parse(view["id"]), verdict="waiting", reason=f"waits for {view['waitsFor']}")
+        _of_run_id(
+            RunId.parse(view["id"]), view["planTime"], verdict="waiting", reason=f"waits for {view['waitsFor']}",
+            by=view["by"], trigger=view["trigger"],
+        )
         for view in read.requests
-        if view["waitsForKind"] != WaitKind.TIME
-    ]
+        if view["waitsForKind"] != WaitKind.TIME or RunId.parse(view["id"]).plan_ms is None
+    ]  # fmt: skip
     unsettled = [
-        *(_of_run_id(run_id, verdict="unknown", reason=_ON_ITS_WAY) for run_id in read.settling),
-        *(of_run(run, now_ms) for run in read.going if run.run_id.plan_ms is not None),
+        *(_of_run_id(run_id, run_id.plan_ms, verdict="unknown", reason=_ON_ITS_WAY) for run_id in read.settling),
+        *(of_run(run, now_ms) for run in read.going),
     ]
     within = [[fire for fire in some if fire["planTime"] in read.span] for some in (asked_for, unsettled)]
     fires = {_key(fire): fire for fire in (*within[0], *_of_documents(read.documents), *within[1])}
@@ -154,7 +158,7 @@ def of_run(run: OpenRun, now_ms: int) -> Fire:
     return _told(
         planTime=run.plan_ms, verdict="running" if started else "claimed", runId=str(run.run_id),
         claimTime=run.claim_ms, startTime=run.start_ms if started else None, worker=run.worker,
-        attempt=run.run_id.attempt,
+        attempt=run.run_id.attempt, trigger=str(run.trigger),
     )  # fmt: skip
 
 
@@ -175,7 +179,8 @@ def waiting_together(view: Unrecorded) -> list[Fire]:
 
 def without_any(planned: Iterable[int], fires: Iterable[Fire]) -> list[int]:
     """The plan times that lie in none of these fires, of ranges both ends included."""
-    ranges = sorted((fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires)
+    planned_ones = (fire for fire in fires if not _is_asked_for(fire))
+    ranges = sorted((fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in planned_ones)
     outside: list[int] = []
     for plan_ms in planned:
         index = bisect_right(ranges, (plan_ms, MAX_MARK_MS))
@@ -247,7 +252,7 @@ def _of_documents(documents: Iterable[Mapping[str, Any]]) -> list[Fire]:
     attempts: dict[str, list[Mapping[str, Any]]] = {}
     for document in documents:
         run = run_id_of(document)
-        if run is not None and run.plan_ms is not None:
+        if run is not None:
             attempts.setdefault(f"{run.job}@{run.fire}", []).append(document)
     fires: list[Fire] = []
     for of_one in attempts.values():
@@ -257,9 +262,14 @@ def _of_documents(documents: Iterable[Mapping[str, Any]]) -> list[Fire]:
     return fires
 
 
-def _of_run_id(run_id: RunId, **known: Any) -> Fire:
-    """Without a plan time where it is not of a planned fire."""
-    return _told(planTime=run_id.plan_ms, runId=str(run_id), attempt=run_id.attempt, **known)
+def _of_run_id(run_id: RunId, plan_ms: int | None, **known: Any) -> Fire:
+    """Without a plan time where it is not known."""
+    return _told(planTime=plan_ms, runId=str(run_id), attempt=run_id.attempt, **known)
+
+
+def _is_asked_for(fire: Fire) -> bool:
+    """Whether no schedule planned it: it stands beside a fire of the same time, and in no other's place."""
+    return bool(fire["runId"]) and RunId.parse(fire["runId"]).plan_ms is None
 
 
 def _told(**known: Any) -> Fire:
@@ -269,4 +279,6 @@ def _told(**known: Any) -> Fire:
 
 def _key(fire: Fire) -> Key:
     """Of a fire that has a ``runId``."""
-    return fire["planTime"], RunId.parse(fire["runId"]).job, fire["rangeEndTime"] or 0
+    run = RunId.parse(fire["runId"])
+    sequence = run.job if run.plan_ms is not None else f"{run.job}@{run.fire}"
+    return fire["planTime"], sequence, fire["rangeEndTime"] or 0

@@ -51,6 +51,7 @@ EXPECTED = {
     "POST /api/v1/jobs/{name}/unblock": "admin",
     "POST /api/v1/jobs/{name}/kill": "operator",
     "POST /api/v1/jobs/{name}/run": "operator",
+    "GET /api/v1/jobs/{name}/calendar": "viewer",
     "GET /api/v1/jobs/{name}/durations": "viewer",
     "GET /api/v1/jobs/{name}/fires": "viewer",
     "GET /api/v1/jobs/{name}/versions": "viewer",

@@ -104,6 +104,9 @@ MATRIX: Final = {
         theirs=(f"{JOBS}/{{job}}/fires", f"{JOBS}/{{job}}/fires?from=1&limit=500"),
         shows=("ours-job@", "ours-job@", ""),
     ),
+    "GET /api/v1/jobs/{name}/calendar": Look(
+        ours=(f"{JOBS}/ours-job/calendar",), theirs=(f"{JOBS}/{{job}}/calendar",), shows=('"days":',)
+    ),
     "GET /api/v1/jobs/{name}/durations": Look(
         ours=(f"{JOBS}/ours-job/durations", f"{JOBS}/moved-job/durations"), theirs=(f"{JOBS}/{{job}}/durations",),
         shows=("ours-job@", '"points":[]'),
