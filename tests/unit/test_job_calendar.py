@@ -25,8 +25,8 @@ def test_days_are_those_of_the_schedule_and_of_today_only_what_is_to_come_counts
 
 
 def test_closed_days_and_days_of_very_many_fires_say_so() -> None:
-    spec = {"cronExpr": "* * * * * * *", "calendar": {"exclude": ["2026-11-26"]}}
-    assert calendar("2026-11-25T00:30:00Z", **spec)["days"] == [
+    days = calendar("2026-11-25T00:30:00Z", cronExpr="* * * * * * *", calendar={"exclude": ["2026-11-26"]})["days"]
+    assert days == [
         {"date": "2026-11-25", "fires": 25, "closed": 0, "isMore": True},
         {"date": "2026-11-26", "fires": 0, "closed": 25, "isMore": True},
         {"date": "2026-11-27", "fires": 25, "closed": 0, "isMore": True},

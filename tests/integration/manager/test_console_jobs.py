@@ -336,8 +336,8 @@ async def test_row_shows_runs_and_results(manager: Managed) -> None:
     assert (row["lastResult"]["status"], row["lastResult"]["reason"]) == ("skipped", "overlap")
     assert (row["lastRun"]["status"], row["lastRun"]["exitCode"]) == ("failed", 3)
     assert [entry["status"] for entry in row["recent"]] == ["failed", "skipped"]
-    shown = {"status": "failed", "planTime": done.plan_ms, "runId": str(done), "durationMs": 5}
-    assert row["recent"][0] == shown
+    oldest = {"status": "failed", "planTime": done.plan_ms, "runId": str(done), "durationMs": 5}
+    assert row["recent"][0] == oldest
     for state, total in (("running", 1), ("failing", 0), ("enabled", 1)):
         assert (await manager.get("/api/v1/jobs", state=state))["total"] == total
     await manager.write([record_of(RunId.planned("j", plan_ms), Verdict.LOST)])

@@ -256,7 +256,8 @@ async def test_fires_whose_records_are_too_many_for_a_page_are_on_the_next(
         if page["nextCursor"] is None:
             break
         query["cursor"] = page["nextCursor"]
-    assert found == [(plan_ms, "success") for plan_ms in plans]
+    asked_ms = [plans[1] + 1 + number for number in range(len(asked))]
+    assert found == [(plan_ms, "success") for plan_ms in sorted([*plans, *asked_ms], reverse=True)]
 
 
 async def test_no_page_ends_among_the_fires_of_one_instant(manager: Managed) -> None:
