@@ -6,9 +6,10 @@ What is not known has no sample: a count of nought is said only where it has bee
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Final, TypeVar
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
@@ -241,7 +242,7 @@ async def show_metrics(request: web.Request) -> web.Response:
 
     For those who may read everything: they are sums over all jobs, which the log store keeps as sums.
     """
-    seen = await _measured(request.app[PARTS])
+    seen = await measured(request.app[PARTS])
     try:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     except (TypeError, ValueError):  # the version asked for is none: the plainest format is read by all
@@ -261,17 +262,18 @@ class _Once(Collector):
         return self._found
 
 
-async def _measured(parts: Parts) -> Measured:
+async def measured(parts: Parts) -> Measured:
+    """What a scrape tells of the whole: etcd, the log store and this manager are asked together, now."""
     watching, directory = parts.watching, parts.directory
     store_is_away = parts.health.log_store_away  # then nobody waits to find it away again
     report, failing, today, workers, clocks, (waiting, alerts) = await asyncio.gather(
         parts.health.look(OWNER),
-        _known(parts.history.count_failing(watching.catalog, MAX_FAILING), unless=store_is_away),
-        _known(_today(parts), unless=store_is_away),
-        _known(parts.inventory.workers()),
-        _known(parts.inventory.clocks()),
+        _known(partial(parts.history.count_failing, watching.catalog, MAX_FAILING), unless=store_is_away),
+        _known(partial(_today, parts), unless=store_is_away),
+        _known(parts.inventory.workers),
+        _known(parts.inventory.clocks),
         asyncio.gather(
-            _known(parts.told.waiting(), unless=store_is_away), _known(parts.told.open(), unless=store_is_away)
+            _known(parts.told.waiting, unless=store_is_away), _known(parts.told.open, unless=store_is_away)
         ),
     )
     is_old = watching.stale_since_ms is not None  # then it is what was, and not what is
@@ -307,13 +309,12 @@ async def _today(parts: Parts) -> SpanCounts | None:
     return found[0] if found else SpanCounts.nothing(day)
 
 
-async def _known(question: Coroutine[Any, Any, T], *, unless: bool = False) -> T | None:
+async def _known(question: Callable[[], Awaitable[T]], *, unless: bool = False) -> T | None:
     """The answer; None where whoever is to be asked is away, which may be known before, or too slow."""
     if unless:
-        question.close()
         return None
     try:
         async with asyncio.timeout(_ANSWER_S):
-            return await question
+            return await question()
     except (EtcdError, UnavailableError, TimeoutError):
         return None

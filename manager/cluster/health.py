@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from common.access.rights import Rights
@@ -241,8 +242,8 @@ class Health:
         endpoints, guard = self._etcd.endpoints, self._guard
         workers, log_store, answers, (compared, unread), (kept, _), remembered = await asyncio.gather(
             self._workers(), self._log_store(), asyncio.gather(*map(self._member, endpoints)),
-            _asked(self._inventory.clocks()), _asked(self._runlog.retention()),
-            asyncio.gather(_asked(self._inventory.roster()), _asked(self._inventory.not_permitted())),
+            _asked(self._inventory.clocks), _asked(self._runlog.retention),
+            asyncio.gather(_asked(self._inventory.roster), _asked(self._inventory.not_permitted)),
         )  # fmt: skip
         members = dict(zip(endpoints, answers, strict=True))
         roster, refused = remembered[0][0] or {}, remembered[1][0] or {}
@@ -266,7 +267,7 @@ class Health:
         blocked = self._blocked(rights)
         problems += _blocked_problem(blocked)
         problems += self._audit(self.log_store_away)
-        problems += [] if self.log_store_away else (await _asked(self._told(rights)))[0] or ()
+        problems += [] if self.log_store_away else (await _asked(partial(self._told, rights)))[0] or ()
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
             steward=refused, blocked=blocked, problems=tuple(problems),
@@ -275,19 +276,19 @@ class Health:
 
     async def _workers(self) -> list[Member] | None:
         """The live workers; the question is a linearizable read, so it tells whether etcd has a quorum."""
-        workers, problem = await _asked(self._inventory.live())
+        workers, problem = await _asked(self._inventory.live)
         self._etcd_seen.note(problem, self._clock.wall_ms())
         return None if workers is None else healthy(workers)
 
     async def _log_store(self) -> dict[str, Any]:
-        version, problem = await _asked(self._runlog.ping())
+        version, problem = await _asked(self._runlog.ping)
         self._log_seen.note(problem, self._clock.wall_ms())
         state = "unreachable" if problem else "ok"
         return {"state": state, "where": self._log_seen.where, "version": version, "problem": self._log_seen.problem}
 
     async def _member(self, endpoint: str) -> _Answer:
         try:
-            status, problem = await _asked(self._etcd.status(endpoint), let_pass=EtcdAccessError)
+            status, problem = await _asked(partial(self._etcd.status, endpoint), let_pass=EtcdAccessError)
         except EtcdAccessError as error:
             return _Answer(withheld=str(error))
         return _Answer(status=status, problem=problem)
@@ -295,7 +296,7 @@ class Health:
     async def _fullness(self) -> None:
         """Any member tells the alarms of all; where our user is not told, or nobody answers, none is known."""
         with suppress(EtcdAccessError):
-            status, problem = await _asked(self._etcd.status(), let_pass=EtcdAccessError)
+            status, problem = await _asked(self._etcd.status, let_pass=EtcdAccessError)
             if status is None or problem is not None:
                 return
             self._size_bytes = status.db_size_bytes
@@ -335,12 +336,12 @@ def _retention_view(state: RetentionState | None) -> dict[str, Any] | None:
 
 
 async def _asked(
-    question: Awaitable[T], *, let_pass: type[EtcronError] | tuple[()] = ()
+    question: Callable[[], Awaitable[T]], *, let_pass: type[EtcronError] | tuple[()] = ()
 ) -> tuple[T | None, str | None]:
-    """(answer, None), or (None, what went wrong)."""
+    """(answer, None), or (None, what went wrong). It is asked here, so that a call that ends first asks nothing."""
     try:
         async with asyncio.timeout(_ANSWER_S):
-            return await question, None
+            return await question(), None
     except TimeoutError:
         return None, f"no answer within {_ANSWER_S:g} s"
     except let_pass:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
+import warnings
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from common.access.rights import OWNER
 from common.errors import EtcdAccessError, EtcdInDoubtError, Problem
 from common.etcd import EtcdClient, ask_for_password
 from common.instants import iso
@@ -16,8 +22,10 @@ from common.protocol.member import Beat
 from common.protocol.roster import Left, RosterEntry
 from common.protocol.saved_job import SavedJob
 from common.runlog import RetentionState
+from manager.api.metrics import measured
 from manager.cluster.gateways import Gateways
 from manager.cluster.health import ETCD_IS_FULL
+from manager.parts import Parts
 from tests.support.descriptors import no_descriptor_left
 from tests.support.etcd_server import EtcdServer, fill, usual_etcd
 from tests.support.joining import join
@@ -69,6 +77,22 @@ async def test_a_job_that_no_live_worker_fits_is_named_with_who_has_gone(manager
     await manager.call("POST", "/api/v1/jobs/j/pause", {})
     await manager.call("DELETE", "/api/v1/jobs/big")
     assert (await manager.get("/readyz"))["status"] == "ready"
+
+
+@pytest.mark.parametrize("ask", [lambda parts: parts.health.look(OWNER), measured], ids=["health", "metrics"])
+async def test_a_look_that_ends_before_its_questions_begin_asks_none(
+    manager: Managed, ask: Callable[[Parts], Coroutine[Any, Any, object]]
+) -> None:
+    """A browser that goes away in between: no question is made that is never asked."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        look = asyncio.create_task(ask(manager.parts))
+        await asyncio.sleep(0)  # its questions are tasks now, and none has begun
+        look.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await look
+        gc.collect()
+    assert [str(one.message) for one in caught if "never awaited" in str(one.message)] == []
 
 
 async def test_what_the_steward_may_not_do_is_a_note(manager: Managed) -> None:
