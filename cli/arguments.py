@@ -46,6 +46,10 @@ WORKER_COMMANDS: Final = ("list", "drain", "undrain", "forget")
 """After `etcron worker` these ask a manager; anything else starts a worker."""
 
 
+_LONGEST_USAGE: Final = 8
+"""Lines."""
+
+
 class Parser(argparse.ArgumentParser):
     """Takes no abbreviated options (a script must not break when one is added); leaves the examples' lines alone.
 
@@ -65,6 +69,13 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         self.explain()
         return super().format_help()
+
+    def print_usage(self, file: Any = None) -> None:
+        """As argparse does; but a usage that would hide the mistake it stands above is only named."""
+        usage = self.format_usage()
+        if usage.count("\n") > _LONGEST_USAGE:
+            usage = f"usage: {self.prog} [options]; {self.prog} --help lists them\n"
+        self._print_message(usage, file if file is not None else sys.stdout)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """As argparse does; but that a help cannot be written is not passed over, as later Pythons do."""

@@ -75,6 +75,15 @@ def print_versions(versions: Iterable[Document]) -> None:
     print_table(("REVISION", "SAVED", "BY", "ACTION", "CHANGED"), rows, none="no versions", spare=("BY",))
 
 
+def print_deleted(jobs: Iterable[Document]) -> None:
+    """One line for each job that was deleted."""
+    rows = [
+        (job["name"], local(job.get("deletedMs")), job.get("deletedBy") or "-", job.get("description") or "-")
+        for job in jobs
+    ]
+    print_table(("NAME", "DELETED", "BY", "DESCRIPTION"), rows, none="no deleted jobs", spare=("DESCRIPTION", "BY"))
+
+
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """(field, before, after) for each that differs; objects such as `env` member by member, None for absent."""
     found = []

@@ -13,6 +13,7 @@ from cli.job_fires import waits_of
 from cli.job_views import (
     change_lines,
     differences,
+    print_deleted,
     print_job,
     print_jobs,
     print_spec,
@@ -20,6 +21,7 @@ from cli.job_views import (
 )
 from cli.printing import print_json, say, say_where_cut, tell, warn
 
+_MOST_DELETED = 500
 _STATES = ("enabled", "paused", "broken", "running", "failing")
 
 
@@ -39,11 +41,13 @@ def parser() -> Parser:
 def _add_looking(verbs: Verbs) -> None:
     listing = add_command(
         verbs, "list", _list, does="every job, by name, with its next fire and its last result",
-        examples=("etcron job list --state failing", "etcron job list --label team=billing -o json"),
+        examples=("etcron job list --state failing", "etcron job list --label team=billing -o json",
+                  "etcron job list --deleted"),
     )  # fmt: skip
     listing.add_argument("-q", metavar="TEXT", help="those that have this text in their name or command")
     listing.add_argument("--label", action="append", metavar="K[=V]", help="those that bear this label (repeatable)")
     listing.add_argument("--state", choices=_STATES, help="those in this state")
+    listing.add_argument("--deleted", action="store_true", help="those that were deleted, the last first (`restore`)")
     listing.add_argument("--limit", type=count(1, 1_000_000), metavar="N", help="the first N (all)")
     show = add_command(
         verbs, "show", _show, does="one job: its state, its last run, every field",
@@ -97,7 +101,9 @@ def _add_versions(verbs: Verbs) -> None:
         examples=("etcron job restore backup 1234",),
     )  # fmt: skip
     restore.add_argument("name", metavar="NAME")
-    restore.add_argument("revision", metavar="REV", help="as `etcron job versions NAME` lists it")
+    restore.add_argument(
+        "revision", nargs="?", metavar="REV", help="as `etcron job versions NAME` lists it (of a deleted job: its last)"
+    )
     restore.add_argument("--if-match", type=revision, metavar="REV", help="only while it is at this one")
     for command in (versions, restore):
         add_server(command)
@@ -124,6 +130,12 @@ def _add_applying(verbs: Verbs) -> None:
     apply.add_argument(
         "--prune", action="store_true", help="delete the owner's jobs that are in no file (needs --owner)"
     )
+    apply.add_argument(
+        "--yes",
+        type=int,
+        metavar="N",
+        help="delete exactly N jobs, where --prune asks as they are more than 5, or 1 in 5",
+    )
     add_server(apply)
     add_output(apply)
 
@@ -135,6 +147,8 @@ def _list(arguments: argparse.Namespace) -> int:
     warnings: list[str] = []
     query = {"q": arguments.q, "label": arguments.label, "state": arguments.state}
     with Client.of(arguments) as client:
+        if arguments.deleted:
+            return _list_deleted(client, arguments)
         rows = list(client.items("/api/v1/jobs", query, limit=arguments.limit, warnings=warnings))
     if arguments.output == "json":
         print_json(rows)
@@ -142,6 +156,19 @@ def _list(arguments: argparse.Namespace) -> int:
         print_jobs(rows)
         say_where_cut(len(rows), arguments.limit)
     warn(warnings)
+    return ExitStatus.OK
+
+
+def _list_deleted(client: Client, arguments: argparse.Namespace) -> int:
+    if arguments.q or arguments.label or arguments.state:
+        raise CommandError("--deleted: goes without -q, --label and --state", ExitStatus.USAGE)
+    rows = client.get("/api/v1/deleted-jobs", {"limit": str(min(arguments.limit or _MOST_DELETED, _MOST_DELETED))})[
+        "items"
+    ]
+    if arguments.output == "json":
+        print_json(rows)
+    else:
+        print_deleted(rows)
     return ExitStatus.OK
 
 
@@ -258,17 +285,22 @@ def _one_version(client: Client, arguments: argparse.Namespace) -> int:
 
 def _restore(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
-        revision = arguments.if_match
-        if revision is None:
+        revision, version = arguments.if_match, arguments.revision
+        if revision is None or version is None:
             there = client.find(job_path(arguments.name))
-            revision = there["revision"] if there else 0
-        path = job_path(arguments.name, "versions", arguments.revision, "restore")
+            revision = revision if revision is not None else there["revision"] if there else 0
+            if version is None and there:
+                raise CommandError(f"{arguments.name} is there: say which version, e.g. one of "
+                                   f"`etcron job versions {arguments.name}`", ExitStatus.USAGE)  # fmt: skip
+        if version is None:
+            version = str(client.get(job_path(arguments.name, "versions"))["items"][0]["revision"])
+        path = job_path(arguments.name, "versions", version, "restore")
         done = client.post(path, headers=if_match(revision))
     if arguments.output == "json":
         print_json(done)
     else:
         now = (done.get("job") or {}).get("revision")
-        tell(f"{arguments.name}: restored from revision {arguments.revision}" + (f" as {now}" if now else ""))
+        tell(f"{arguments.name}: restored from revision {version}" + (f" as {now}" if now else ""))
     warn(done.get("warnings") or ())
     return ExitStatus.OK
 

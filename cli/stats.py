@@ -48,7 +48,12 @@ def _stats(arguments: argparse.Namespace) -> int:
     if len(rows) > 1:
         rows.append(_row("total", document["total"]))
     heads = ("DAY", "RUNS", *map(str.upper, _VERDICTS), "AVERAGE", "LONGEST")
-    print_table(heads, rows, none="no runs", spare=("LONGEST", "AVERAGE", "KILLED", "SKIPPED"))
+    print_table(
+        heads,
+        rows,
+        none="no runs; those of the last minute are not counted yet",
+        spare=("LONGEST", "AVERAGE", "KILLED", "SKIPPED"),
+    )
     return ExitStatus.OK
 
 

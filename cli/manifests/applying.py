@@ -12,12 +12,13 @@ from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines
 from cli.manifests.carrying import carry_out, check, make_plan, pruned_fires
 from cli.manifests.files import Manifest, read_manifests
-from cli.manifests.plan import Action, Step, Wanted, with_owner
+from cli.manifests.plan import Action, Step, Wanted, adopted, pruned_with_care, with_owner
 from cli.manifests.records import FORMS, RecordStep, plan_records, save, without_those_to_come
 from cli.printing import complain, one_line, print_json, quoted, tell, warn
 from cli.progress import tracked
 
 _SHOWN = 50
+_NAMED = 10
 _SIGNS: Final = {Action.CREATE: "+", Action.CHANGE: "~", Action.KEEP: "=", Action.PRUNE: "-"}
 _TO_DO: Final = {
     Action.CREATE: "to create", Action.CHANGE: "to change", Action.KEEP: "unchanged", Action.PRUNE: "to prune",
@@ -29,26 +30,42 @@ def apply(arguments: argparse.Namespace) -> int:
     """`etcron job apply`; its exit status."""
     if arguments.prune and not arguments.owner:
         raise CommandError("--prune: needs --owner NAME, which says whose jobs may be deleted", ExitStatus.USAGE)
+    if arguments.yes is not None and not arguments.prune:
+        raise CommandError("--yes: says how many jobs --prune may delete, which is not given", ExitStatus.USAGE)
     manifests = read_manifests([path for paths in arguments.files for path in paths])
     with Client.of(arguments) as client:
         records, mistakes = plan_records(client, manifests)
         wanted = _checked(client, manifests, arguments.owner, mistakes)
         steps = make_plan(client, wanted, owner=arguments.owner, prune=arguments.prune)
+        if names := adopted(steps):
+            now = "would belong" if arguments.dry_run else "now belongs" if len(names) == 1 else "now belong"
+            warn([f"had no owner, and {now} to {arguments.owner}: {_named(names)}"])
         if arguments.dry_run:
-            for step in (one for one in steps if one.action is Action.PRUNE):
-                warn(f"{step.name}: {skipped}" for skipped in pruned_fires(client, step))
-            if arguments.output == "json":
-                print_json(_document(steps, records, {}, is_dry=True))
-                return ExitStatus.OK
-            for record in (one for one in records if one.action is not Action.KEEP):
-                tell(f"{_SIGNS[record.action]} {record.title}  ({record.place})")
-                tell(*(one_line(line) for line in change_lines(record.changes, indent="    ")))
-            for step in steps:
-                if step.action is not Action.KEEP:
-                    tell(*step_lines(step))
-            tell(plan_summary([*records, *steps]))
+            _show(client, steps, records, as_json=arguments.output == "json")
             return ExitStatus.OK
+        if arguments.yes != len(names := pruned_with_care(steps)) and names:
+            raise CommandError(
+                f"nothing was changed: this would delete {len(names)} of {arguments.owner}'s jobs: {_named(names)}\n"
+                f"See them with --dry-run. To delete them, add --yes {len(names)}",
+                ExitStatus.REFUSED,
+            )
         return _carry_out(client, steps, records, as_json=arguments.output == "json")
+
+
+def _show(client: Client, steps: Sequence[Step], records: Sequence[RecordStep], *, as_json: bool) -> None:
+    """What would be done."""
+    for step in (one for one in steps if one.action is Action.PRUNE):
+        warn(f"{step.name}: {skipped}" for skipped in pruned_fires(client, step))
+    if as_json:
+        print_json(_document(steps, records, {}, is_dry=True))
+        return
+    for record in (one for one in records if one.action is not Action.KEEP):
+        tell(f"{_SIGNS[record.action]} {record.title}  ({record.place})")
+        tell(*(one_line(line) for line in change_lines(record.changes, indent="    ")))
+    for step in steps:
+        if step.action is not Action.KEEP:
+            tell(*step_lines(step))
+    tell(plan_summary([*records, *steps]))
 
 
 def _checked(
@@ -142,6 +159,12 @@ def step_lines(step: Step) -> list[str]:
         case _:
             pass
     return [one_line(line) for line in lines]
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first of them by name; of the others how many."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _document(

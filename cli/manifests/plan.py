@@ -16,6 +16,9 @@ from common.jobs.reader import parse_job
 OWNER_LABEL: Final = "etcron/owner"
 _TRIGGERS: Final = ("cronExpr", "every", "offset", "after", "at")
 _FIRES: Final = 3
+_PRUNED_FREELY: Final = 5
+_SHARE_PRUNED_FREELY: Final = 1 / 5
+"""Of the owner's jobs: more is what a wrong path or an unmounted folder looks like."""
 
 Row = Mapping[str, Any]
 """A job as the API shows it."""
@@ -119,6 +122,31 @@ def other_owner(there: Row | None, owner: str | None) -> str | None:
         return None
     now = ((there.get("spec") or {}).get("labels") or {}).get(OWNER_LABEL)
     return now if now not in (None, owner) else None
+
+
+def adopted(steps: Iterable[Step]) -> list[str]:
+    """The jobs that have no owner yet, and get one."""
+    return [
+        step.name
+        for step in steps
+        if step.revision
+        and any(
+            before is None
+            and (field == f"labels.{OWNER_LABEL}" or (field == "labels" and OWNER_LABEL in (after or {})))
+            for field, before, after in step.changes
+        )
+    ]
+
+
+def pruned_with_care(steps: Iterable[Step]) -> list[str]:
+    """The jobs to prune, where they are more than are pruned without a confirmation; else none.
+
+    More than five of them, or more than a fifth of the jobs that there are.
+    """
+    there = [step for step in steps if step.revision]
+    pruned = [step.name for step in there if step.action is Action.PRUNE]
+    is_many = len(pruned) > _PRUNED_FREELY or len(pruned) > _SHARE_PRUNED_FREELY * len(there)
+    return pruned if is_many else []
 
 
 def _changes(

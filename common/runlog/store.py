@@ -409,6 +409,16 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             return await self._versions.newest(job, limit)
 
+    async def prepare_versions(self, *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """The index on former specs exists; workers have no rights on that collection."""
+        async with asking(self._client, deadline_seconds):
+            await self._versions.prepare()
+
+    async def deleted_jobs(self, *, limit: int, deadline_seconds: float = _READ_SECONDS) -> list[JobVersion]:
+        """The last specs of the jobs that were deleted last, newest first; some may be there again."""
+        async with asking(self._client, deadline_seconds):
+            return await self._versions.deleted(limit)
+
     async def prepare_audit(self, *, deadline_seconds: float = _READ_SECONDS) -> None:
         """The audit's indexes exist; apart from the others, as workers have no rights on that collection."""
         await self.ping(deadline_seconds=deadline_seconds)

@@ -1,7 +1,8 @@
 """The former specs of jobs: a document each in the collection ``versions``, the newest ``KEPT`` of every job.
 
 The ``_id`` sorts as "job, when it was replaced", so what a job has is a range of the one index that every collection
-has. The spec is kept as JSON text: a job's field may have a name, or a number, that BSON does not take.
+has. The spec is kept as JSON text: a job's field may have a name, or a number, that BSON does not take. The last spec
+of a deleted job has ``deletedMs`` as well, by whose index the newest deletions are found.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from pymongo import DeleteOne, ReplaceOne
+import pymongo
+from pymongo import DeleteOne, IndexModel, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 
-from common.protocol.saved_job import JobVersion
+from common.protocol.saved_job import EditKind, JobVersion
 from common.protocol.values import MALFORMED, brief
 from common.runlog.client import Document, bulk
 from common.runlog.documents import to_bson
@@ -22,6 +24,7 @@ from common.runlog.documents import to_bson
 _log = logging.getLogger(__name__)
 
 KEPT: Final = 50
+_DELETED: Final = "deletedMs"
 
 
 class Versions:
@@ -29,6 +32,10 @@ class Versions:
 
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         self._collection = collection
+
+    async def prepare(self) -> None:
+        """The index is there."""
+        await self._collection.create_indexes([IndexModel([(_DELETED, pymongo.DESCENDING)])])
 
     async def put(self, versions: Sequence[JobVersion]) -> dict[int, str]:
         """Every version is stored, but for those that the store does not take: their places in the list, and why.
@@ -59,6 +66,11 @@ class Versions:
         cursor = self._collection.find(_all_of(job), sort=[("_id", -1)], limit=limit, batch_size=limit)
         return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
 
+    async def deleted(self, limit: int) -> list[JobVersion]:
+        """The last specs of the jobs that were deleted last, newest first; some may be there again."""
+        cursor = self._collection.find({_DELETED: {"$gt": 0}}, sort=[(_DELETED, -1)], limit=limit, batch_size=limit)
+        return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
+
 
 def _of(job: str) -> str:
     # Prefixed: nx-27017 takes text that looks like a number or a date for one.
@@ -76,7 +88,11 @@ def _id(version: JobVersion) -> str:
 def _document(version: JobVersion) -> Document:
     document = version.to_document()
     spec = json.dumps(document.pop("spec"), ensure_ascii=False)
-    return {"_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec, **document}
+    deleted = {_DELETED: version.ended_ms} if version.ended_with is EditKind.DELETE else {}
+    return {
+        "_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec, **document,
+        **deleted,
+    }  # fmt: skip
 
 
 def _read(document: Document) -> JobVersion | None:

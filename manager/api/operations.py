@@ -165,6 +165,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answers={200: page(ref("Version"), deleted={"type": ["object", "null"]})},
     ),
     Operation(
+        method="get", path="/api/v1/deleted-jobs", tag="versions",
+        summary="Jobs that a restore brings back, the last deleted first.",
+        parameters=versions.DeletedQuery.parameters(), answers={200: page(ref("DeletedJob"))},
+    ),
+    Operation(
         method="get", path=f"{_JOB}/versions/{{revision}}", tag="versions", summary="One version with its spec.",
         parameters=(given.JOB, given.REVISION), answers={200: ref("Version")}, refuses=(404,),
     ),

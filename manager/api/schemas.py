@@ -210,6 +210,10 @@ COMPONENTS: Final[dict[str, Schema]] = {
          "changed": array(TEXT)},
         {"spec": {"type": "object"}, "pausedReason": TEXT},
     ),
+    "DeletedJob": record({
+        "name": TEXT, "deletedMs": MS, "deletedBy": maybe(TEXT), "revision": {"type": "integer"}, "description": TEXT,
+        "labels": {"type": "object"},
+    }),
     "Whoami": record({
         "name": TEXT, "user": maybe(TEXT), "via": TEXT, "subjects": array(TEXT), "roles": array(TEXT),
         "bindings": array({"type": "object"}), "auth": TEXT, "recovery": {"type": ["object", "null"]},
@@ -267,7 +271,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
         {
             "key": TEXT, "name": TEXT, "session": TEXT, "instance": TEXT, "host": TEXT, "address": TEXT,
             "problem": maybe(TEXT), "slots": COUNT, "labels": _LABELS, "version": TEXT, "tzdata": TEXT, "sinceMs": MS,
-            "isolation": {"type": "string", "enum": ["users", "none"]},
+            "isolation": {"type": "string", "enum": ["users", "none"]}, "runsAs": {"type": ["object", "null"]},
             "seenMs": MS, "left": {"type": "string", "enum": [str(one) for one in Left]},
             "beat": {"type": ["object", "null"]}, "drained": {"type": ["object", "null"]},
             "clockOffsetMs": {"type": ["integer", "null"]}, "clockIsOff": TRUTH,

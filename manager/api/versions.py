@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from aiohttp import web
 from pydantic import Field
@@ -24,15 +24,21 @@ from manager.api.schemas import whole
 from manager.background.versions import sees_version
 from manager.http.bodies import REASON
 from manager.http.inputs import if_match
-from manager.http.queries import Query, single
+from manager.http.queries import Limit, Query, single
 from manager.parts import PARTS, answer, caller, rights
 from manager.watch.catalog import KnownJob
 
 _VERSIONS = "/api/v1/jobs/{name}/versions"
+_DELETIONS: Final = 500
+"""So many of the newest are looked at; the caller may not know of some, and others are there again."""
 
 
 class CompareQuery(Query):
     to: Annotated[str | None, single(whole(1, 10**18 - 1)), Field(description="Another revision; the current one.")]
+
+
+class DeletedQuery(Query):
+    limit: Limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,7 @@ class _Spec:
 
 def add_routes(app: web.Application) -> None:
     """The calls on versions."""
+    app.router.add_get("/api/v1/deleted-jobs", list_deleted)
     app.router.add_get(_VERSIONS, list_versions)
     app.router.add_get(f"{_VERSIONS}/{{revision}}", show_version)
     app.router.add_get(f"{_VERSIONS}/{{revision}}/compare", compare_versions)
@@ -70,6 +77,19 @@ async def list_versions(request: web.Request) -> web.Response:
         deleted = {"ms": former[0].ended_ms, "by": former[0].ended_by}
     items = [_item(one, known[index + 1] if index + 1 < len(known) else None) for index, one in enumerate(known)]
     return answer({"items": items, "nextCursor": None, "deleted": deleted})
+
+
+@needs(Role.VIEWER)
+async def list_deleted(request: web.Request) -> web.Response:
+    """Jobs that were deleted and are not there again, the last first: what a restore brings back."""
+    parts, limit = request.app[PARTS], DeletedQuery.read(request).limit
+    items = [
+        {"name": one.job, "deletedMs": one.ended_ms, "deletedBy": one.ended_by, "revision": one.revision,
+         "description": one.spec.get("description") or "", "labels": one.spec.get("labels") or {}}
+        for one in await parts.versions.deleted(_DELETIONS)
+        if sees_version(one, rights(request)) and parts.watching.catalog.get(one.job) is None
+    ]  # fmt: skip
+    return answer({"items": items[:limit], "nextCursor": None})
 
 
 @needs(Role.VIEWER)

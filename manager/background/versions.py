@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.protocol import sweeps
 from common.protocol.keys import Keys
-from common.protocol.saved_job import JobVersion
+from common.protocol.saved_job import EditKind, JobVersion
 from common.protocol.txn import KeyValue
 from common.runlog import RunLog
 
@@ -68,8 +69,20 @@ class Versions:
         by_key = {(one.ended_ms, one.revision): one for one in (*stored, *pending)}
         return [by_key[key] for key in sorted(by_key, reverse=True)][:KEPT]
 
+    async def deleted(self, limit: int) -> list[JobVersion]:
+        """The last specs of the jobs that were deleted last, newest first, each job once; some may be there again.
+
+        UnavailableError: not all of them can be read now.
+        """
+        stored = await self._runlog.deleted_jobs(limit=limit, deadline_seconds=self._deadline_s)
+        pending = [one.version async for one in self._pending(self._keys.versions)]
+        both = [*stored, *(one for one in pending if one.ended_with is EditKind.DELETE)]
+        newest = {one.job: one for one in sorted(both, key=lambda one: one.ended_ms)}
+        return sorted(newest.values(), key=lambda one: one.ended_ms, reverse=True)[:limit]
+
     async def run(self) -> None:
         """Deliver what lies in etcd, for ever."""
+        prepared = False
         while True:
             edited, self._edited = self._edited, set()
             try:
@@ -77,6 +90,10 @@ class Versions:
                     await self._forget_oldest(edited)
             except (EtcdError, UnavailableError) as error:
                 _log.debug("former specs stay in etcd for now: %s", error, extra={"action": "versions.waiting"})
+            if not prepared:
+                with suppress(UnavailableError):
+                    await self._runlog.prepare_versions()
+                    prepared = True
             try:
                 async with asyncio.timeout(_LOOK_EVERY_S):
                     await self._wake.wait()

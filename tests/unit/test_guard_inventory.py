@@ -54,6 +54,7 @@ EXPECTED = {
     "GET /api/v1/jobs/{name}/calendar": "viewer",
     "GET /api/v1/jobs/{name}/durations": "viewer",
     "GET /api/v1/jobs/{name}/fires": "viewer",
+    "GET /api/v1/deleted-jobs": "viewer",
     "GET /api/v1/jobs/{name}/versions": "viewer",
     "GET /api/v1/jobs/{name}/versions/{revision}": "viewer",
     "GET /api/v1/jobs/{name}/versions/{revision}/compare": "viewer",

@@ -148,9 +148,42 @@ async def test_prune_deletes_what_is_the_owners_and_in_no_file(etcron: Etcron, w
     assert dry.out.splitlines()[-1] == "1 unchanged, 1 to prune (dry run: nothing was changed)"
     assert await names(etcron) == ["backup", "report", "stranger"]
     assert (await etcron.ok("job", "apply", "-f", path, "--owner", "web")).out == "1 unchanged\n"
-    pruned = await etcron.ok("job", "apply", "-f", path, "--owner", "web", "--prune")
+    pruned = await etcron.ok("job", "apply", "-f", path, "--owner", "web", "--prune", "--yes", "1")
     assert pruned.out == "report: pruned\n1 unchanged, 1 pruned\n"
     assert await names(etcron) == ["backup", "stranger"]
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "is_asked"), [(34, 29, False), (34, 28, True), (24, 20, False), (9, 7, True), (10, 8, False)]
+)
+async def test_many_jobs_are_pruned_only_by_their_number(
+    etcron: Etcron, there: int, wanted: int, is_asked: bool
+) -> None:
+    """More than five, or more than a fifth."""
+    jobs = [{"name": f"job-{number:02}", "command": "true", "cronExpr": "@daily"} for number in range(there)]
+    prune = ("job", "apply", "-f", "-", "--owner", "web", "--prune")
+    await etcron.ok(*prune, stdin=json.dumps(jobs))
+    gone, few = there - wanted, json.dumps(jobs[:wanted])
+    if is_asked:
+        for number in ((), ("--yes", str(gone - 1)), ("--yes", str(gone + 1))):
+            refused = await etcron(*prune, *number, stdin=few)
+            assert (refused.status, len(await names(etcron))) == (5, there)
+            assert f"this would delete {gone} of web's jobs: job-" in refused.err
+            assert f"add --yes {gone}" in refused.err
+    number = ("--yes", str(gone)) if is_asked else ()
+    assert (await etcron.ok(*prune, *number, stdin=few)).out.endswith(f"{wanted} unchanged, {gone} pruned\n")
+
+
+async def test_jobs_without_an_owner_are_adopted_by_name(etcron: Etcron, write: Write) -> None:
+    path = write("jobs.yaml", TWO)
+    await etcron.ok("job", "apply", "-f", path)
+    dry = await etcron.ok("job", "apply", "-f", path, "--owner", "web", "--dry-run")
+    assert "had no owner, and would belong to web: backup, report" in dry.err
+    assert (
+        "had no owner, and now belong to web: backup, report"
+        in (await etcron.ok("job", "apply", "-f", path, "--owner", "web")).err
+    )
+    assert (await etcron.ok("job", "apply", "-f", path, "--owner", "web")).err == ""
 
 
 async def test_prune_without_an_owner_is_refused(etcron: Etcron, write: Write) -> None:
@@ -202,7 +235,7 @@ async def test_a_job_that_somebody_changes_meanwhile_is_not_overwritten(
 
     monkeypatch.setattr("cli.manifests.applying.make_plan", stale)
     write("jobs.yaml", TWO.replace("echo", "printf").replace("name: backup", "name: other"))
-    result = await etcron("job", "apply", "-f", path, "--owner", "web", "--prune")
+    result = await etcron("job", "apply", "-f", path, "--owner", "web", "--prune", "--yes", "1")
     assert result.status == 4
     assert "other: created" in result.out
     assert "1 created, 1 failed" in result.out

@@ -326,6 +326,24 @@ async def test_versions_and_back(etcron: Etcron) -> None:
     assert (await etcron("job", "versions", "nothing")).status == 3
 
 
+async def test_deleted_jobs_are_listed_and_come_back(etcron: Etcron) -> None:
+    for name in ("old", "older", "again"):
+        await etcron.ok("job", "save", name, *NIGHTLY, "--set", f"description=the {name} one")
+    for name in ("older", "old", "again"):
+        await etcron.ok("job", "delete", name)
+    await etcron.ok("job", "save", "again", *NIGHTLY)
+    lines = (await etcron.ok("job", "list", "--deleted")).out.splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "old", "older"]
+    assert lines[1].endswith("the old one")
+    assert (await etcron.ok("job", "restore", "older")).out.startswith("older: restored from revision ")
+    assert (await spec_of(etcron, "older"))["description"] == "the older one"
+    assert [one["name"] for one in (await etcron.ok("job", "list", "--deleted", "-o", "json")).json] == ["old"]
+    there = await etcron("job", "restore", "older")
+    assert (there.status, "older is there: say which version" in there.err) == (2, True)
+    assert (await etcron("job", "restore", "never")).status == 3
+    assert (await etcron("job", "list", "--deleted", "-q", "old")).status == 2
+
+
 async def test_list_tells_how_far_a_first_fire_has_come(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ShiftedClock()
     async with managing(place, clock=clock) as manager:

@@ -44,6 +44,19 @@ async def test_each_edit_leaves_a_version_that_says_who_when_and_what(manager: M
     assert document["deleted"] is None
 
 
+async def test_deleted_jobs_are_found_in_the_log_store_too(working_manager: Managed) -> None:
+    for name in ("a", "b", "c"):
+        await working_manager.call("PUT", f"/api/v1/jobs/{name}", SPEC)
+        await working_manager.call("DELETE", f"/api/v1/jobs/{name}")
+        await wait_until(lambda: _none_pending(working_manager), description="it is delivered", timeout=20)
+    await working_manager.call("PUT", "/api/v1/jobs/b", SPEC)
+    await wait_until(lambda: "b" in working_manager.parts.watching.catalog, description="it is seen")
+    items = (await working_manager.get("/api/v1/deleted-jobs"))["items"]
+    assert [one["name"] for one in items] == ["c", "a"]
+    assert items[0]["deletedBy"].startswith("api ")
+    assert [one["name"] for one in (await working_manager.get("/api/v1/deleted-jobs", limit="1"))["items"]] == ["c"]
+
+
 async def test_a_save_that_changes_nothing_makes_no_version(manager: Managed) -> None:
     await put(manager)
     await put(manager)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import dataclasses
 import json
 import re
 from collections.abc import AsyncIterator
@@ -47,7 +48,7 @@ OURS: Final = {"team": "ours"}
 THEIRS: Final = {"team": "theirs", "secret-label": "hidden-label"}
 HIDDEN: Final = (
     "hidden-job", "hidden-command", "hidden-value", "HIDDEN_NAME", "hidden-label", "hidden-output", "hidden-reason",
-    "hidden-caller", "hidden-zone", "hidden-former", "hidden-moved", "hidden-arg", "hidden-broken",
+    "hidden-caller", "hidden-zone", "hidden-former", "hidden-moved", "hidden-arg", "hidden-broken", "hidden-gone",
 )  # fmt: skip
 """What must not occur in any answer to those who may know of our jobs alone."""
 MASKED: Final = "ours-value"
@@ -110,6 +111,9 @@ MATRIX: Final = {
     "GET /api/v1/jobs/{name}/durations": Look(
         ours=(f"{JOBS}/ours-job/durations", f"{JOBS}/moved-job/durations"), theirs=(f"{JOBS}/{{job}}/durations",),
         shows=("ours-job@", '"points":[]'),
+    ),
+    "GET /api/v1/deleted-jobs": Look(
+        ours=("/api/v1/deleted-jobs", "/api/v1/deleted-jobs?limit=1"), shows=("ours-gone", "ours-gone")
     ),
     "GET /api/v1/jobs/{name}/versions": Look(
         ours=(f"{JOBS}/ours-job/versions", f"{JOBS}/moved-job/versions"), theirs=(f"{JOBS}/{{job}}/versions",),
@@ -275,6 +279,8 @@ async def write(manager: Managed, job: str, labels: dict[str, str], word: str) -
         ended_by=f"{word}-caller", ended_with=EditKind.SAVE,
     )  # fmt: skip
     await manager.etcd.put(f"{manager.keys.versions}{job}/{revision}", version.to_json())
+    gone = dataclasses.replace(version, job=f"{word}-gone", ended_with=EditKind.DELETE)
+    await manager.etcd.put(f"{manager.keys.versions}{gone.job}/{revision}", gone.to_json())
 
 
 def alert_of(job: str, labels: dict[str, str], word: str) -> Alert:
