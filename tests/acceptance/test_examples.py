@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import os
 import signal
 import sys
@@ -118,9 +119,11 @@ async def started_by_script(cluster: Cluster, directory: Path, count: int) -> As
     etcron = directory / "etcron"
     etcron.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -P -m cli "$@"\n')
     etcron.chmod(0o755)
+    config = directory / "worker-1.json"
+    config.write_text(json.dumps({"etcdEndpoints": [cluster.etcd.endpoint], "mongodbUri": cluster.log_store.uri}))
     environ = {
         "PATH": os.environ["PATH"], "HOME": str(directory), "ETCRON": str(etcron), "JOB_PREFETCH": "2",
-        "DATA": str(directory / "data"), "ETCD": cluster.etcd.endpoint, "MONGODB": cluster.log_store.uri,
+        "DATA": str(directory / "data"), "CONFIG": str(config),
     }  # fmt: skip
     script = await asyncio.create_subprocess_exec(
         ROOT / "examples" / "job_api" / "workers.sh", str(count), env=environ, cwd=directory, start_new_session=True

@@ -26,6 +26,12 @@ os.read(done, 1)
 """
 
 
+def test_where_etcron_does_not_run_it_says_what_to_start(tmp_path: Path) -> None:
+    done = subprocess.run([SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "./data/config/worker-1.json cannot be read: start etcron first (make run)" in done.stderr
+
+
 @pytest.mark.parametrize("by_hand", [True, False])
 async def test_each_worker_is_asked_to_stop_once(tmp_path: Path, by_hand: bool) -> None:
     worker, done, seen = tmp_path / "etcron", tmp_path / "done", tmp_path / "seen"
@@ -33,7 +39,9 @@ async def test_each_worker_is_asked_to_stop_once(tmp_path: Path, by_hand: bool) 
     worker.chmod(0o755)
     os.mkfifo(done)
     seen.mkdir()
-    environ = {**os.environ, "ETCRON": str(worker), "DONE": str(done), "SEEN": str(seen)}
+    config = tmp_path / "worker-1.json"
+    config.write_text("{}")
+    environ = {**os.environ, "ETCRON": str(worker), "CONFIG": str(config), "DONE": str(done), "SEEN": str(seen)}
 
     def told() -> list[list[str]]:
         return [path.read_text().split() for path in seen.iterdir()]
