@@ -84,6 +84,10 @@ class Client:
         self._credential = credential
         self.cookies: dict[str, str] = {}
         """That answers have set, by name."""
+        self.date: str | None = None
+        """The manager's time in its newest answer, as it writes it."""
+        self.dated_s = 0.0
+        """When that came, by this machine's clock."""
         self._connection: http.client.HTTPConnection | None = None
         self._base = self._servers[0]
         self._used_at = 0.0
@@ -208,6 +212,7 @@ class Client:
                 message += "; it may or may not have been carried out: look before you repeat it"
             raise CommandError(message, ExitStatus.UNAVAILABLE) from error
         self._used_at = time.monotonic()
+        self.date, self.dated_s = response.headers.get("Date"), time.time()
         for text in response.headers.get_all("Set-Cookie", ()):
             name, _, value = text.partition(";")[0].partition("=")
             self.cookies[name.strip()] = value.strip()

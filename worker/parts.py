@@ -18,7 +18,7 @@ from common.protocol.drain import Drain
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.kill import Kill
-from common.protocol.member import Beat, Member
+from common.protocol.member import MOST_USERS, Beat, Member, RunsAs
 from common.protocol.signatures import Trust
 from common.runlog import RunLog
 from worker.absences import Absences
@@ -329,6 +329,7 @@ class Parts:
             ttl_s=config.lease_ttl_s, on_opened=events.session_opened, on_ended=events.session_ended,
             describe=events.describe, admission=self.admission, clock=self._clock,
             isolates=isolates(config.allowed_users, config.default_user),
+            runs_as=RunsAs(uid=os.geteuid(), default=config.default_user, allowed=config.allowed_users[:MOST_USERS]),
         )  # fmt: skip
 
     def _look_after_others(self) -> None:

@@ -22,7 +22,7 @@ from common.errors import ConflictError, EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session, SessionRefusedError
 from common.process.runtime import machine_load
 from common.protocol.keys import Keys
-from common.protocol.member import Beat, BeatPace, Identity, Member, only_session, without_dead
+from common.protocol.member import Beat, BeatPace, Identity, Member, RunsAs, only_session, without_dead
 from common.protocol.member import beat as put_beat
 from common.protocol.roster import Left, RosterEntry, take_leave
 from common.protocol.txn import KeyValue
@@ -57,6 +57,7 @@ class Registry:
         on_ended: Callable[[], None],
         describe: Callable[[], Beat],
         isolates: bool,
+        runs_as: RunsAs,
         admission: Admission,
         clock: Clock,
     ) -> None:
@@ -71,8 +72,8 @@ class Registry:
         self._admission = admission
         self._clock = clock
         self._member = Member(
-            worker=identity.worker, session="", isolates=isolates, instance=identity.instance, host=identity.host,
-            address=client_address(client), slots=slots, labels=labels, version=VERSION,
+            worker=identity.worker, session="", isolates=isolates, runs_as=runs_as, instance=identity.instance,
+            host=identity.host, address=client_address(client), slots=slots, labels=labels, version=VERSION,
             tzdata=tzdata_version(), pid=os.getpid(), since_ms=clock.wall_ms(),
         )  # fmt: skip
         self._published: Member | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,8 @@ from typing import Final
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
 from cli.client import Client, Document, told
 from cli.crontab.jobs import Became, Told, translate
-from cli.crontab.lines import MAX_BYTES, MAX_LINES, read_lines
+from cli.crontab.lines import Line, read_lines
+from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
 from cli.job_saving import merged, setting, without_nulls
 from cli.manifests.carrying import carry_out, check, make_plan
@@ -25,7 +25,6 @@ from cli.progress import tracked
 from common.errors import ScheduleError
 from common.schedules.schedule import parse_cron
 
-_STDIN: Final = "-"
 _ZONEINFO: Final = "/zoneinfo/"
 _ETC: Final = Path("/etc")
 _OF_THE_LINE: Final = frozenset({
@@ -48,37 +47,69 @@ def parser() -> Parser:
         ),
     )  # fmt: skip
     importing.add_argument("file", metavar="FILE", help="the crontab (- for stdin)")
-    importing.add_argument("--system", action="store_true", help="it has a user column, as /etc/crontab has")
-    importing.add_argument("--name-prefix", default="", metavar="TEXT", help="what the jobs' names begin with")
-    importing.add_argument("--owner", metavar="NAME", help="label the jobs etcron/owner=NAME")
-    importing.add_argument(
-        "--set", action="append", metavar="FIELD=VALUE",
-        help="a field of all these jobs, JSON or a text, e.g. workers.host=web-1 (repeatable)",
-    )  # fmt: skip
-    importing.add_argument("--tz", metavar="ZONE", help="the crontab's time zone (this machine's, as cron takes it)")
     importing.add_argument("--enable", action="store_true", help="the jobs fire at once (else new ones are paused)")
     importing.add_argument("--strict", action="store_true", help="import nothing where any line is refused")
-    importing.add_argument("--dry-run", action="store_true", help="only the account; nothing is saved")
-    add_server(importing)
-    add_output(importing)
+    syncing = add_command(
+        verbs, "sync", _sync, does="keep a crontab of this machine and its jobs alike; take lines over, or back",
+        examples=(
+            "etcron crontab sync --dry-run",
+            "etcron crontab sync --takeover",
+            "etcron crontab sync /etc/cron.d/backup --set workers.host=web-1",
+            "etcron crontab sync --give-back",
+        ),
+    )  # fmt: skip
+    syncing.add_argument(
+        "file", metavar="FILE", nargs="?", help="the crontab (this user's own, as `crontab -l` shows it)"
+    )
+    syncing.add_argument("--user", metavar="NAME", help="the crontab of this user")
+    syncing.add_argument(
+        "--live", action="store_true", help="cron runs FILE here, though it is not in /etc/crontab or /etc/cron.d"
+    )
+    hands = syncing.add_mutually_exclusive_group()
+    hands.add_argument(
+        "--takeover",
+        action="store_true",
+        help="take lines out of the crontab whose jobs ran well by hand, and enable these",
+    )
+    hands.add_argument("--give-back", action="store_true", help="pause the jobs, and put their lines back")
+    syncing.add_argument("--untested", action="store_true", help="with --takeover: also jobs that have not run by hand")
+    for command in (importing, syncing):
+        command.add_argument("--system", action="store_true", help="it has a user column, as /etc/crontab has")
+        command.add_argument("--name-prefix", default="", metavar="TEXT", help="what the jobs' names begin with")
+        command.add_argument("--owner", metavar="NAME", help="label the jobs etcron/owner=NAME")
+        command.add_argument(
+            "--set", action="append", metavar="FIELD=VALUE",
+            help="a field of all these jobs, JSON or a text, e.g. workers.host=web-1 (repeatable)",
+        )  # fmt: skip
+        command.add_argument("--tz", metavar="ZONE", help="the crontab's time zone (this machine's, as cron takes it)")
+        command.add_argument("--dry-run", action="store_true", help="only the account; nothing is saved")
+        add_server(command)
+        add_output(command)
     return group
 
 
+def _sync(arguments: argparse.Namespace) -> int:
+    from cli.crontab.sync import sync
+
+    return sync(arguments)
+
+
 def _import(arguments: argparse.Namespace) -> int:
-    account = _account(arguments)
+    lines = list(read_lines(read_given(arguments.file), system=arguments.system))
+    account = account_of(lines, arguments)
     with Client.of(arguments) as client:
-        account = _checked(client, account)
+        account = checked(client, account)
         refused = any(one.became is Became.REFUSED for one in account)
         steps = _plan(client, account, arguments)
         results: dict[str, str] = {}
         if not (arguments.dry_run or (refused and arguments.strict)):
-            results = _saved(client, steps)
+            results = saved(client, steps)
     _print(account, steps, results, arguments, refused=refused)
     failed = "failed" in results.values()
     return ExitStatus.NO if refused or failed else ExitStatus.OK
 
 
-def _account(arguments: argparse.Namespace) -> list[Told]:
+def account_of(lines: Sequence[Line], arguments: argparse.Namespace, *, by_comment: bool = False) -> list[Told]:
     """What becomes of every line, as far as that can be told without a manager."""
     timezone, origin = (arguments.tz, "--tz") if arguments.tz else machine_timezone()
     try:
@@ -89,16 +120,18 @@ def _account(arguments: argparse.Namespace) -> list[Told]:
         raise CommandError(message, ExitStatus.USAGE) from error
     say(f"times are those of {timezone} ({origin})")
     labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}
-    said = _said(arguments)
-    lines = read_lines(_text(arguments.file), system=arguments.system)
-    account = translate(lines, timezone=timezone, prefix=arguments.name_prefix, enabled=arguments.enable, labels=labels)
+    said = said_of(arguments)
+    enabled = getattr(arguments, "enable", False)
+    account = translate(
+        lines, timezone=timezone, prefix=arguments.name_prefix, enabled=enabled, labels=labels, by_comment=by_comment
+    )
     return [
         one if one.document is None else replace(one, document=without_nulls(merged(one.document, said)))
         for one in account
     ]
 
 
-def _said(arguments: argparse.Namespace) -> Document:
+def said_of(arguments: argparse.Namespace) -> Document:
     """What ``--set`` says of all the jobs."""
     said: Document = {}
     for text in arguments.set or ():
@@ -140,37 +173,17 @@ def machine_timezone(etc: Path = _ETC) -> tuple[str, str]:
         raise CommandError(message, ExitStatus.USAGE) from error
 
 
-def _text(path: str) -> str:
-    shown = "stdin" if path == _STDIN else path
-    try:
-        with sys.stdin.buffer if path == _STDIN else open(path, "rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise CommandError(f"{shown}: cannot be read ({error.strerror})", ExitStatus.REFUSED) from error
-    if len(raw) > MAX_BYTES or raw.count(b"\n") > MAX_LINES:
-        message = f"{shown}: has more than {MAX_BYTES:,} bytes or {MAX_LINES:,} lines; split it"
-        raise CommandError(message, ExitStatus.REFUSED)
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        message = f"{shown}: is not UTF-8 (byte {error.start}); save it as UTF-8"
-        raise CommandError(message, ExitStatus.REFUSED) from error
-    if "\0" in text:
-        raise CommandError(f"{shown}: has a NUL character; it is no crontab", ExitStatus.REFUSED)
-    return text
-
-
-def _checked(client: Client, account: Sequence[Told]) -> list[Told]:
+def checked(client: Client, account: Sequence[Told]) -> list[Told]:
     """The account, with those lines refused that the manager would not save."""
     result = []
     for one in tracked(account, "checking"):
         if one.document is not None:
-            errors, warnings = check(client, _wanted(one))
+            errors, warnings = check(client, wanted_of(one))
             if errors and "notify" in one.document and all(error["field"].startswith("notify") for error in errors):
                 # A job whose channel is not there yet is imported all the same, without `notify`.
                 document = {field: value for field, value in one.document.items() if field != "notify"}
                 one = replace(one, document=document, notes=(*one.notes, f"tells nobody: {'; '.join(told(errors))}"))
-                errors, warnings = check(client, _wanted(one))
+                errors, warnings = check(client, wanted_of(one))
             if errors:
                 one = Told(line=one.line, became=Became.REFUSED, notes=("; ".join(told(errors)),))
             else:
@@ -179,14 +192,15 @@ def _checked(client: Client, account: Sequence[Told]) -> list[Told]:
     return result
 
 
-def _wanted(one: Told) -> Wanted:
+def wanted_of(one: Told) -> Wanted:
+    """The job of a line, to be compared with what there is."""
     return Wanted(name=one.name, document=one.document or {}, place=f"line {one.line.number}")
 
 
 def _plan(client: Client, account: Sequence[Told], arguments: argparse.Namespace) -> list[Step]:
     """The steps of the jobs. New ones are paused, others stay as they are, unless they are to be enabled."""
-    wanted = [_wanted(one) for one in account if one.document is not None]
-    over = partial(over_what_is_there, said=_said(arguments))
+    wanted = [wanted_of(one) for one in account if one.document is not None]
+    over = partial(over_what_is_there, said=said_of(arguments))
     steps = make_plan(client, wanted, owner=arguments.owner, over=over)
     return [
         replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
@@ -196,7 +210,8 @@ def _plan(client: Client, account: Sequence[Told], arguments: argparse.Namespace
     ]
 
 
-def _saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
+def saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
+    """What became of each job."""
     results: dict[str, str] = {}
     try:
         failed = carry_out(client, steps, done=lambda step, result: results.update({step.name: result}))
@@ -235,10 +250,10 @@ def _print(
         return
     width = len(str(len(account)))
     for one in account:
-        for index, text in enumerate(_line_texts(one, by_name.get(one.name), outcomes.get(one.name))):
+        for index, text in enumerate(line_texts(one, by_name.get(one.name), outcomes.get(one.name))):
             tell(f"{one.line.number if index == 0 else '':>{width}}  {text}".rstrip())
     tell()
-    tell(_summary(account, outcomes))
+    tell(summary(account, outcomes))
     if refused and arguments.strict:
         tell("nothing was imported, as lines were refused (--strict)")
     elif arguments.dry_run:
@@ -247,7 +262,8 @@ def _print(
         tell("new jobs are paused: look at them (etcron job list), then etcron job resume NAME ...")
 
 
-def _line_texts(one: Told, step: Step | None, outcome: str | None) -> list[str]:
+def line_texts(one: Told, step: Step | None, outcome: str | None) -> list[str]:
+    """What became of a line, and why."""
     match one.became:
         case Became.JOB if one.document is not None:
             paused = ", paused" if step is not None and step.state_after == "paused" else ""
@@ -262,7 +278,8 @@ def _line_texts(one: Told, step: Step | None, outcome: str | None) -> list[str]:
             return [str(one.became)]
 
 
-def _summary(account: Sequence[Told], outcomes: Mapping[str, str]) -> str:
+def summary(account: Sequence[Told], outcomes: Mapping[str, str]) -> str:
+    """How many lines became what."""
     kinds = Counter(one.became for one in account)
     results = Counter(outcomes.values())
     jobs = ", ".join(f"{number} {result}" for result, number in sorted(results.items()))

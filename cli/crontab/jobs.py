@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -12,7 +12,7 @@ from cli.crontab.command_text import parse_command
 from cli.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
 from cli.crontab.names import Names
 from common.errors import ScheduleError
-from common.jobs.notify import EventKind
+from common.jobs.notify import LONGEST_DESCRIPTION, EventKind
 from common.schedules.schedule import parse_cron
 
 _UNCERTAIN: Final = r"\\%"
@@ -20,7 +20,10 @@ _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", re.ASCII)
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _POSIX_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 _STEP_FROM: Final = re.compile(r"(?:^|,)(?P<item>(?:[0-9]+|[A-Za-z]{3})/(?P<step>[0-9]+))(?:,|$)")
-_RANDOM: Final = "~"
+_RANDOM: Final = re.compile(r"(?P<first>[0-9]{0,2})~(?P<last>[0-9]{0,2})", re.ASCII)
+_BOUNDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+"""Of the five fields."""
+_NOT_PROSE: Final = re.compile(r"[^\w]*|[-=*_#]{3,}.*|[A-Z_]+=.*|m h +dom .*", re.DOTALL)
 _MAIL: Final = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
 _MAILED: Final = (EventKind.OUTPUT, EventKind.FAILED)
 """What cron mails: what a command prints; and that it failed, which cron has no other way to say."""
@@ -74,14 +77,39 @@ class _Settings:
 
 
 def translate(
-    lines: Iterable[Line], *, timezone: str, prefix: str = "", enabled: bool = False, labels: Mapping[str, str]
-) -> list[Told]:
-    """What becomes of every line. `enabled` False: nothing is said of it, and who saves the jobs pauses new ones."""
-    settings, names = _Settings(timezone), Names(prefix)
-    return [_told(line, settings, names, enabled=enabled, labels=labels) for line in lines]
+    lines: Iterable[Line], *, timezone: str, prefix: str = "", enabled: bool = False, labels: Mapping[str, str],
+    by_comment: bool = False,
+) -> list[Told]:  # fmt: skip
+    """What becomes of every line. `enabled` False: nothing is said of it, and who saves the jobs pauses new ones.
+
+    ``by_comment``: a comment above an entry names its job.
+    """
+    settings, names, above, account = _Settings(timezone), Names(prefix), list[str](), list[Told]()
+    for line in lines:
+        told = _told(line, settings, names, above, by_comment=by_comment)
+        if told.document is not None:
+            if enabled:
+                told.document["enabled"] = True
+            if labels:
+                told.document["labels"] = dict(labels)
+        above = [*above, *_prose(line)] if isinstance(line, Comment) else []
+        account.append(told)
+    return account
 
 
-def _told(line: Line, settings: _Settings, names: Names, *, enabled: bool, labels: Mapping[str, str]) -> Told:
+def _prose(comment: Comment) -> list[str]:
+    """What a comment says to people; nothing where it is a ruler, a header, or an entry that was put out of use."""
+    text = comment.text.strip().removeprefix("#").strip()
+    if not text or _NOT_PROSE.fullmatch(text):
+        return []
+    try:
+        parse_cron(" ".join(text.split()[: 1 if text.startswith("@") else 5]), timezone="UTC")
+    except ScheduleError:
+        return [text]
+    return []
+
+
+def _told(line: Line, settings: _Settings, names: Names, above: Sequence[str], *, by_comment: bool) -> Told:
     match line:
         case Blank():
             return Told(line=line, became=Became.BLANK)
@@ -91,13 +119,9 @@ def _told(line: Line, settings: _Settings, names: Names, *, enabled: bool, label
             return Told(line=line, became=Became.VARIABLE, notes=(_set(settings, line),))
         case Entry():
             try:
-                document, notes = _job(line, settings, names)
+                document, notes = _job(line, settings, names, above, by_comment=by_comment)
             except RefusedError as error:
                 return Told(line=line, became=Became.REFUSED, notes=(str(error),))
-            if enabled:
-                document["enabled"] = True
-            if labels:
-                document["labels"] = dict(labels)
             return Told(line=line, became=Became.JOB, notes=tuple(notes), document=document)
         case Unreadable():
             return Told(line=line, became=Became.REFUSED, notes=(line.why,))
@@ -105,9 +129,11 @@ def _told(line: Line, settings: _Settings, names: Names, *, enabled: bool, label
             raise AssertionError(line)
 
 
-def _job(entry: Entry, settings: _Settings, names: Names) -> tuple[dict[str, Any], list[str]]:
+def _job(
+    entry: Entry, settings: _Settings, names: Names, above: Sequence[str], *, by_comment: bool
+) -> tuple[dict[str, Any], list[str]]:
     # The name is given first: a refused entry counts, too, so that mending it renames no other.
-    name = names.of(entry.command, entry.user)
+    name = names.of(entry.command, entry.user, above[0] if above and by_comment else "")
     if settings.bad_zone is not None:
         raise RefusedError(settings.bad_zone)
     expr = expression(entry.when)
@@ -127,7 +153,7 @@ def _job(entry: Entry, settings: _Settings, names: Names) -> tuple[dict[str, Any
     }  # fmt: skip
     optional = {
         "env": dict(settings.env), "shell": settings.shell, "workdir": settings.workdir, "user": entry.user,
-        "jitterSeconds": settings.delay_minutes * 60,
+        "jitterSeconds": settings.delay_minutes * 60, "description": " ".join(above)[:LONGEST_DESCRIPTION],
         "notify": settings.channel and [{"to": settings.channel, "on": [str(kind) for kind in _MAILED]}],
     }  # fmt: skip
     document |= {key: value for key, value in optional.items() if value}
@@ -145,24 +171,26 @@ def expression(when: str) -> str:
         )
     if when.startswith("@"):
         return when.lower()
-    minute, hour, day, month, weekday = parts = when.split()
+    parts = [",".join(_hashed(item, *bounds) for item in part.split(","))
+             for part, bounds in zip(when.split(), _BOUNDS, strict=True)]  # fmt: skip
+    minute, hour, day, month, weekday = parts
     for part in parts:
-        if match := _STEP_FROM.search(part):
+        if (match := _STEP_FROM.search(part)) is not None:
             start = match["item"].split("/")[0]
             raise RefusedError(
                 f"{match['item']} is {start} alone to most crons, and from {start} on every {match['step']} to etcron; "
                 f"write {start} or {start}-<last>/{match['step']}"
             )
-        if _RANDOM in part:
-            raise RefusedError(
-                f"{part}: a random value is H here (the same each day, spread by name); write H or H(a-b)"
-            )
     if day != "*" and weekday != "*" and (day.startswith("*") or weekday.startswith("*")):
-        raise RefusedError(
-            f"day-of-month {day} and day-of-week {weekday}: cron takes days that match both where one begins with *, "
-            "etcron those that match either; write it with one of the two, and let the command check the other"
-        )
+        weekday = f"&{weekday}"  # cron wants both to match where one begins with *
     return f"0 {minute} {hour} {day} {month} {weekday} *"
+
+
+def _hashed(item: str, least: int, most: int) -> str:
+    """cronie's random value within a range, as ours: the same at each fire, spread by the job's name."""
+    if (match := _RANDOM.fullmatch(item)) is None:
+        return item
+    return f"H({match['first'] or least}-{match['last'] or most})"
 
 
 def _command(entry: Entry, settings: _Settings, notes: list[str]) -> str:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_LINES: Final = 10_000
+TAKEN: Final = "#etcron# "
+"""What `etcron crontab sync --takeover` puts before a line that etcron runs: a comment to cron."""
 
 _VARIABLE: Final = re.compile(r"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<plain>[^\s=]+))\s*=(?P<value>.*)""")
 _FIELD: Final = r"\S+\s+"
@@ -55,6 +57,8 @@ class Entry(Line):
     """As written, with its `%`."""
     unended: bool = False
     """It is the last line and has no line end, so that cron itself would pass over it."""
+    taken: bool = False
+    """etcron runs it, and cron passes over it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +68,23 @@ class Unreadable(Line):
     why: str
 
 
-def read_lines(text: str, *, system: bool) -> Iterator[Line]:
-    """Every line of the text, in order; `system`: with a user between the time and the command."""
+def read_lines(text: str, *, system: bool, taken: bool = False) -> Iterator[Line]:
+    """Every line of the text, in order; `system`: with a user between the time and the command.
+
+    ``taken``: lines that etcron has taken over are entries, too; else they are the comments that they are to cron.
+    """
     lines = text.split("\n")
     ended = lines[-1] == ""
     if ended:
         lines.pop()
     for number, raw in enumerate(lines, start=1):
         unended = not ended and number == len(lines)
-        yield _line(number, raw.removesuffix("\r"), system=system, unended=unended)
+        line = raw.removesuffix("\r")
+        if taken and line.startswith(TAKEN):
+            was = _line(number, line.removeprefix(TAKEN), system=system, unended=False)
+            yield replace(was, text=line, taken=True) if isinstance(was, Entry) else Comment(number=number, text=line)
+        else:
+            yield _line(number, line, system=system, unended=unended)
 
 
 def _line(number: int, raw: str, *, system: bool, unended: bool) -> Line:

@@ -1,7 +1,8 @@
 """The name of a job that comes from a crontab: readable, and the same at each import. Pure.
 
-The command (with its user) decides it, so an entry whose time is changed stays the same job. The same command twice is
-told apart by a number, in the order of the lines.
+The command (with its user) decides it, so an entry whose time is changed stays the same job; `etcron crontab sync`
+calls it by the comment above it, where there is one. The same twice is told apart by a number, in the order of the
+lines.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from cli.crontab.command_text import parse_command
@@ -30,10 +32,11 @@ class Names:
         self._prefix = prefix
         self._given: Counter[str] = Counter()
 
-    def of(self, command: str, user: str | None) -> str:
+    def of(self, command: str, user: str | None, comment: str = "") -> str:
         """The next name for this command; its second entry gets another one than its first."""
         digits = hashlib.sha256(f"{user or ''}\0{command}".encode(errors="surrogateescape")).hexdigest()[:_HASH_DIGITS]
-        name = f"{self._prefix}{_words(parse_command(command).line)}-{digits}"
+        said = _joined(_NOT_IN_NAMES.sub("-", word).strip("-._") for word in comment.lower().split())
+        name = self._prefix + (said or f"{_words(parse_command(command).line)}-{digits}")
         self._given[name] += 1
         number = self._given[name]
         return name if number == 1 else f"{name}-{number}"
@@ -46,10 +49,15 @@ def _words(command: str) -> str:
         plain = _NOT_IN_NAMES.sub("-", word.strip("\"'();&|{}[]").rstrip("/").rpartition("/")[2]).strip("-._")
         if plain and not word.startswith("-") and "=" not in word and plain.lower() not in _NAMES_NOTHING:
             found.append(plain)
+    return _joined(found) or "cron"
+
+
+def _joined(words: Iterable[str]) -> str:
+    """As many of the first words as a name may have."""
     text = ""
-    for word in found:
+    for word in filter(None, words):
         longer = f"{text}-{word}" if text else word
         if text and len(longer) > _LONGEST_WORDS:
             break
         text = longer
-    return text[:_LONGEST_WORDS].strip("-._") or "cron"
+    return text[:_LONGEST_WORDS].strip("-._")

@@ -20,6 +20,8 @@ MOST_PROCESSES: Final = 16
 """Of a run that is ending: so many are named."""
 MOST_ENDING: Final = 32
 """Runs that a beat names as ending."""
+MOST_USERS: Final = 256
+"""That one worker names."""
 MOST_SLOTS: Final = 1_000_000
 """Of one worker: what fires are spread by is reckoned with them."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -38,6 +40,28 @@ class Identity:
     instance: str
     """Random, written once into the data directory: what this directory's worker has left behind, it may settle."""
     host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsAs:
+    """Whom a worker runs commands as, by its own configuration."""
+
+    uid: int
+    """Its own."""
+    default: str | None = None
+    """Jobs without a user; None: itself."""
+    allowed: tuple[str, ...] = ()
+    """Whom jobs may name."""
+
+    def to_document(self) -> dict[str, Any]:
+        """As it stands in the session's key, and in the API."""
+        return {"uid": self.uid, "default": self.default, "allowed": list(self.allowed)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """ValueError, TypeError, LookupError: it is none."""
+        allowed = tuple(name(user) for user in document["allowed"][:MOST_USERS])
+        return cls(uid=whole(document["uid"]), default=words_or_none(document.get("default")), allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +85,8 @@ class Member:
     """Why it takes no new fires; None: it takes them."""
     isolates: bool = False
     """Whether its commands run as other users than its own: else they can read all that it can."""
+    runs_as: RunsAs | None = None
+    """None: an older worker, which does not say."""
     attached: bool = True
     """Whether the key hangs on the lease that its name tells; one that does not counts for nothing."""
 
@@ -73,6 +99,8 @@ class Member:
         }  # fmt: skip
         if self.isolates:
             document["isolates"] = True
+        if self.runs_as is not None:
+            document["runsAs"] = self.runs_as.to_document()
         if self.not_accepting is not None:
             document["notAccepting"] = self.not_accepting
         return json.dumps(document, separators=(",", ":")).encode()
@@ -89,6 +117,7 @@ class Member:
                 version=name(document.get("version", "")), tzdata=name(document.get("tzdata", "")),
                 pid=whole(document.get("pid", 0)), since_ms=instant(document.get("sinceMs", 0)),
                 not_accepting=words_or_none(document.get("notAccepting")), isolates=document.get("isolates") is True,
+                runs_as=None if document.get("runsAs") is None else RunsAs.from_document(document["runsAs"]),
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a worker's session: {brief(error)}") from error

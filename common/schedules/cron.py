@@ -49,6 +49,8 @@ FIRST_LOCAL, LAST_LOCAL = 0, (LAST_DAY + 1) * DAY_SECONDS - 1
 _ALLOWED_TEXT = re.compile(r"[\x21-\x7e \t]*")
 # H begins an item; the H of THU does not.
 _HASHED = re.compile(r"(?<![A-Za-z])[Hh]")
+_BOTH = "&"
+"""Before the day-of-week field: both day fields have to match."""
 _MONTH_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MACROS = {
     "@YEARLY": ("0", "0", "0", "1", "1", "*", "*"),
@@ -78,7 +80,7 @@ class Cron:
     is_fixed_time: bool
     """None of the second, minute and hour fields begins with ``*``: see *Time zones and daylight saving*."""
     both_days_restricted: bool
-    """Neither day field is ``*`` or ``?``, so either may match: worth a warning, since many expect both to."""
+    """Neither day field is ``*`` or ``?``, and no ``&`` asks for both: either may match, which is worth a warning."""
 
     @property
     def days(self) -> Days:
@@ -204,7 +206,8 @@ def parse(expr: str, job: str = "") -> Cron:
     second, minute, hour, day, month, weekday, year = (text.upper() for text in fields)
     seconds = parse_mask(SECOND, second, job)
     minutes = parse_mask(MINUTE, minute, job)
-    both_days_restricted = day not in ("*", "?") and weekday not in ("*", "?")
+    wants_both_days, weekday = weekday.startswith(_BOTH), weekday.removeprefix(_BOTH)
+    both_days_restricted = not wants_both_days and day not in ("*", "?") and weekday not in ("*", "?")
     day_rule, weekday_rule = parse_day_of_month(day, job), parse_day_of_week(weekday, job)
     cron = Cron(
         seconds=seconds,

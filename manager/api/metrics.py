@@ -272,9 +272,7 @@ async def measured(parts: Parts) -> Measured:
         _known(partial(_today, parts), unless=store_is_away),
         _known(parts.inventory.workers),
         _known(parts.inventory.clocks),
-        asyncio.gather(
-            _known(parts.told.waiting, unless=store_is_away), _known(parts.told.open, unless=store_is_away)
-        ),
+        asyncio.gather(_known(parts.told.waiting, unless=store_is_away), _known(parts.told.open, unless=store_is_away)),
     )
     is_old = watching.stale_since_ms is not None  # then it is what was, and not what is
     jobs_known = watching.jobs_read.is_set() and not is_old

@@ -148,6 +148,7 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
         "slots": member.slots,
         "labels": dict(member.labels),
         "isolation": "users" if member.isolates else "none",
+        "runsAs": None if member.runs_as is None else member.runs_as.to_document(),
         "version": member.version,
         "tzdata": member.tzdata,
         "sinceMs": member.since_ms,

@@ -38,7 +38,7 @@ _CLIENTS: Final = {"client", "_client", "etcd", "_etcd"}
 _BUILDING: Final = {"Put", "Delete", "DeletePrefix", "RunRecord"}
 _RELATIONS: Final = {Relation.EQUAL: "==", Relation.GREATER: ">", Relation.LESS: "<", Relation.NOT_EQUAL: "!="}
 _WIDTH: Final = 118
-_OF_THIS_MACHINE: Final = {"host", "address", "pid", "version", "tzdata", "load", "memoryPercent", "roundTripMs"}
+_OF_THIS_MACHINE: Final = {"host", "address", "pid", "uid", "version", "tzdata", "load", "memoryPercent", "roundTripMs"}
 _REVISIONS: Final = {"revision", "fence", "jobCreateRevision"}
 """Fields of stored values that hold one of etcd's revisions."""
 

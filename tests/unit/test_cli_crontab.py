@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cli.crontab.command_text import parse_command
 from cli.crontab.commands import machine_timezone
-from cli.crontab.jobs import Became, RefusedError, Told, expression, translate
-from cli.crontab.lines import read_lines
+from cli.crontab.jobs import Became, Told, expression, translate
+from cli.crontab.lines import TAKEN, Entry, read_lines
 from cli.crontab.names import Names
 from cli.errors import CommandError, ExitStatus
 from common.jobs.reader import parse_job
@@ -72,19 +72,86 @@ def test_reboot_is_refused_with_the_reason() -> None:
     assert _reason("@reboot /bin/start\n").startswith("@reboot has no equal: a job belongs to no machine")
 
 
-@pytest.mark.parametrize("when", ["0 0 */2 * 1", "0 0 1 * */2", "0 0 */2 * */2"])
-def test_day_fields_that_cron_joins_otherwise_are_refused(when: str) -> None:
-    with pytest.raises(RefusedError, match="that match both where one begins with"):
-        expression(when)
+@pytest.mark.parametrize(
+    ("when", "expr"),
+    [
+        ("0 0 */2 * 1", "0 0 0 */2 * &1 *"), ("0 0 1 * */2", "0 0 0 1 * &*/2 *"),
+        ("0 0 */2 * */2", "0 0 0 */2 * &*/2 *"),
+        ("0 0 */2 * *", "0 0 0 */2 * * *"), ("0 0 1 * 1", "0 0 0 1 * 1 *"),
+    ],
+)  # fmt: skip
+def test_where_a_day_field_begins_with_a_star_both_have_to_match(when: str, expr: str) -> None:
+    assert expression(when) == expr
+
+
+@pytest.mark.parametrize(
+    ("when", "expr"),
+    [
+        ("0~59 3 * * *", "0 H(0-59) 3 * * * *"),
+        ("~ ~ * * *", "0 H(0-59) H(0-23) * * * *"),
+        ("10~ 3 * * 1", "0 H(10-59) 3 * * 1 *"),
+        ("5,~20 3 * * 1", "0 5,H(0-20) 3 * * 1 *"),
+    ],
+)
+def test_random_values_become_hashed_ones(when: str, expr: str) -> None:
+    assert _job(f"{when} true\n")["cronExpr"] == expr
 
 
 def test_forms_that_mean_something_else_are_refused() -> None:
     assert "5/15 is 5 alone to most crons" in _reason("5/15 * * * * true\n")
     assert "MON/2 is MON alone to most crons" in _reason("0 0 * * SUN,MON/2 true\n")
-    assert "write H or H(a-b)" in _reason("0~59 3 * * * true\n")
+    assert "minute '9~5/2'" in _reason("9~5/2 3 * * * true\n")
     assert "minute '61': is outside 0 to 59" in _reason("61 * * * * true\n")
     assert "is not a macro" in _reason("@every_minute true\n")
     assert "there is no such date" in _reason("0 0 30 2 * true\n")
+
+
+# Comments
+
+
+COMMENTS = """\
+# m h  dom mon dow   command
+
+# ---- backups ----
+# Nightly backup of the database
+# (takes an hour)
+0 2 * * * /usr/local/bin/backup --full
+0 3 * * * /usr/local/bin/report
+# 0 4 * * * /usr/local/bin/old
+0 5 * * * /usr/local/bin/new
+# @daily old
+#MAILTO=joe
+0 6 * * * /usr/local/bin/other
+# Nightly backup of the database
+
+0 7 * * * /usr/local/bin/far
+# Nightly backup, of the DATABASE!
+0 8 * * * /usr/local/bin/again
+"""
+
+
+def test_a_comment_above_a_line_describes_its_job() -> None:
+    jobs = [told.document for told in _account(COMMENTS) if told.document]
+    assert [job.get("description", "") for job in jobs] == [
+        "Nightly backup of the database (takes an hour)", "", "", "", "", "Nightly backup, of the DATABASE!",
+    ]  # fmt: skip
+
+
+def test_a_comment_above_a_line_names_its_job_where_that_is_wanted() -> None:
+    names = [told.name for told in _account(COMMENTS, by_comment=True) if told.document]
+    assert names[0] == "nightly-backup-of-the-database"
+    assert [name.rpartition("-")[0] for name in names[1:5]] == ["report", "new", "other", "far"]
+    assert names[5] == "nightly-backup-of-the-database-2"
+    twice = "# same\n0 1 * * * a\n# same\n0 1 * * * b\n"
+    assert [told.name for told in _account(twice, by_comment=True) if told.document] == ["same", "same-2"]
+
+
+def test_a_line_that_etcron_has_taken_over_is_a_comment_but_to_sync() -> None:
+    text = f"{TAKEN}0 1 * * * /bin/x\n{TAKEN}# no entry\n0 2 * * * /bin/y\n"
+    assert [str(told.became) for told in _account(text)] == ["comment", "comment", "job"]
+    taken = translate(read_lines(text, system=False, taken=True), timezone="UTC", labels={})
+    assert [str(told.became) for told in taken] == ["job", "comment", "job"]
+    assert [one.line.taken for one in taken if isinstance(one.line, Entry)] == [True, False]
 
 
 # Variables
@@ -257,7 +324,7 @@ def test_names_are_unique_and_stable() -> None:
 
 
 def test_a_refused_line_keeps_its_name() -> None:
-    refused = "0 0 */2 * 1 /bin/x\n0 1 * * * /bin/x\n"
+    refused = "5/15 0 * * 1 /bin/x\n0 1 * * * /bin/x\n"
     mended = "0 0 * * 1 /bin/x\n0 1 * * * /bin/x\n"
     assert _job(refused)["name"] == _job(mended)["name"]
 

@@ -49,7 +49,7 @@ _WANTED = {
     "worker": "list drain undrain forget",
     "audit": "list verify",
     "cron": "explain next",
-    "crontab": "import",
+    "crontab": "import sync",
     "user": "list add show set password remove",
     "service": "list add set remove",
     "token": "list add revoke",

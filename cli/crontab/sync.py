@@ -1,0 +1,255 @@
+"""`etcron crontab sync`: a crontab of this machine and its jobs are kept alike, and change hands safely.
+
+line is new      its job is saved, paused: cron runs the line
+line changes     its job changes with it: found by its name, else by the command that is most alike
+line is gone     its job is paused
+line is cron's   its job is paused, whoever enabled it: never do both run it
+line is taken    etcron runs it, while its job is enabled (takeover.py)
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from functools import partial
+from typing import Any, Final
+
+from cli.client import Client, job_path
+from cli.crontab.commands import account_of, checked, line_texts, over_what_is_there, said_of, saved, summary, wanted_of
+from cli.crontab.jobs import Became, Told
+from cli.crontab.lines import Entry, read_lines
+from cli.crontab.sources import STDIN, Source, is_user, name_of, source_of
+from cli.crontab.takeover import Line, Takeover, lines_of, why_not_ready
+from cli.errors import CommandError, ExitStatus
+from cli.manifests.carrying import make_plan
+from cli.manifests.plan import OWNER_LABEL, Action, Row, Step
+from cli.printing import print_json, say, tell, warn
+
+_ALIKE: Final = 0.6
+_COMPARED: Final = 200
+"""Jobs, and lines, at most: each with each."""
+_CRON_RUNS_IT: Final = "cron runs its line of the crontab"
+_LINE_IS_GONE: Final = "its line of the crontab is gone"
+
+
+def sync(arguments: argparse.Namespace) -> int:
+    """The command; its exit status."""
+    if arguments.file == STDIN:
+        raise CommandError("FILE: - cannot be synced, as it is no place; `etcron crontab import -` takes it",
+                           ExitStatus.USAGE)  # fmt: skip
+    source = source_of(arguments.file, arguments.user, system=True if arguments.system else None)
+    source = replace(source, is_live=source.is_live or arguments.live)
+    if (arguments.takeover or arguments.give_back) and not source.is_live:
+        message = f"{source.title}: cron does not run it here as far as is known; --live says that it does"
+        raise CommandError(message, ExitStatus.USAGE)
+    arguments.owner = arguments.owner or source.owner
+    text = source.read()
+    lines = list(read_lines(text, system=source.user is None, taken=True))
+    account = [_with_user(one, source) for one in account_of(lines, arguments, by_comment=True)]
+    with Client.of(arguments) as client:
+        rows = {row["name"]: row for row in client.items("/api/v1/jobs", _owned_by(arguments.owner), warnings=[])}
+        account = renamed(account, rows)
+        account = _of_known_users(client, checked(client, account))
+        problems = list[str]()
+        if source.is_live and not arguments.dry_run:
+            by_cron = [line.job for line in lines_of(account) if not line.is_taken]
+            problems += _pause(client, [name for name in by_cron if _is_enabled(rows.get(name))], _CRON_RUNS_IT)
+        steps = make_plan(
+            client, [wanted_of(one) for one in account if one.document is not None], owner=arguments.owner, prune=True,
+            over=partial(over_what_is_there, said=said_of(arguments)),
+        )  # fmt: skip
+        _refuse_strangers(steps, arguments.owner)
+        gone = [step.name for step in steps if step.action is Action.PRUNE and step.state_before == "enabled"]
+        steps = [_paused(step) for step in steps if step.action is not Action.PRUNE]
+        results: dict[str, str] = {}
+        if not arguments.dry_run:
+            results = saved(client, steps)
+            problems += _pause(client, gone, _LINE_IS_GONE)
+        _print(account, steps, results, gone, arguments, source)
+        if not arguments.dry_run and (arguments.takeover or arguments.give_back):
+            problems += _change_hands(client, source, text, account, arguments)
+    refused = any(one.became is Became.REFUSED for one in account)
+    return ExitStatus.NO if refused or problems or "failed" in results.values() else ExitStatus.OK
+
+
+def renamed(account: Sequence[Told], rows: Mapping[str, Row]) -> list[Told]:
+    """The account, with the name of the job that is there for each line whose command or comment has changed.
+
+    ``rows``: the jobs of this crontab. Of those that no line names any more each is found by the command most alike.
+    """
+    names = {one.name for one in account}
+    new = [one for one in account if one.document is not None and one.name not in rows][:_COMPARED]
+    left = {name: str((row.get("spec") or {}).get("command") or "") for name, row in rows.items() if name not in names}
+    pairs = [
+        (ratio, one.line.number, name)
+        for one in new
+        for name, command in list(left.items())[:_COMPARED]
+        if (ratio := SequenceMatcher(None, str((one.document or {})["command"]), command).ratio()) >= _ALIKE
+    ]
+    found: dict[int, str] = {}
+    for _, number, name in sorted(pairs, key=lambda pair: (-pair[0], pair[1:])):
+        if number not in found and name not in found.values():
+            found[number] = name
+    return [
+        replace(one, document={**one.document, "name": found[one.line.number]})
+        if one.document is not None and one.line.number in found
+        else one
+        for one in account
+    ]
+
+
+def _owned_by(owner: str) -> Mapping[str, str]:
+    return {"label": f"{OWNER_LABEL}={owner}"}
+
+
+def _with_user(one: Told, source: Source) -> Told:
+    """The job runs as whom cron would run it; a user's name where the command should be is a mistake of the format."""
+    if one.document is None or not isinstance(one.line, Entry) or source.user is None:
+        return one
+    first = one.line.command.split()[0]
+    if is_user(first):
+        why = (
+            f"{first} is a user of this machine, and here the command begins: is this a crontab with a user column? "
+            "Then use --system; else write the command with its path"
+        )
+        return Told(line=one.line, became=Became.REFUSED, notes=(why,))
+    return replace(one, document={"user": source.user, **one.document})
+
+
+def _of_known_users(client: Client, account: Sequence[Told]) -> list[Told]:
+    """The account, with those lines refused whose user no live worker may run commands as."""
+    workers = [one.get("runsAs") for one in client.get("/api/v1/workers")["items"] if one.get("beat") is not None]
+    known = [one for one in workers if one is not None]
+    if not known or len(known) < len(workers):  # none that says it: a run by hand will show it
+        return list(account)
+    return [
+        Told(line=one.line, became=Became.REFUSED, notes=(_no_worker_for(user),))
+        if one.document is not None and (user := one.document.get("user")) and not any(_runs(of, user) for of in known)
+        else one
+        for one in account
+    ]
+
+
+def _runs(runs_as: Mapping[str, Any], user: str) -> bool:
+    uid, default, allowed = runs_as["uid"], runs_as["default"], runs_as["allowed"]
+    restricts_root = uid == 0 and bool(default or allowed)
+    if user == name_of(uid) and not restricts_root:
+        return True
+    return uid == 0 and user in (default, *allowed)
+
+
+def _no_worker_for(user: str) -> str:
+    return (
+        f"no live worker runs commands as {user}: add {user} to allowedUsers of a worker that runs "
+        "as root, and start it again"
+    )
+
+
+def _refuse_strangers(steps: Iterable[Step], owner: str) -> None:
+    """CommandError where a job of the same name is there that has nothing to do with this crontab."""
+    strangers = [
+        step.name
+        for step in steps
+        if step.action is Action.CHANGE
+        and any(field == "command" for field, _, _ in step.changes)
+        and any(field == f"labels.{OWNER_LABEL}" and before is None for field, before, _ in step.changes)
+    ]
+    if strangers:
+        raise CommandError(
+            f"nothing was changed: there are jobs of these names that are not of this crontab: "
+            f"{', '.join(strangers[:10])}; give --name-prefix, or another comment above the line", ExitStatus.CONFLICT,
+        )  # fmt: skip
+
+
+def _paused(step: Step) -> Step:
+    if step.action is not Action.CREATE:
+        return step
+    return replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
+
+
+def _is_enabled(row: Row | None) -> bool:
+    return row is not None and row["state"] == "enabled"
+
+
+def _pause(client: Client, names: Iterable[str], why: str) -> list[str]:
+    """The names of those that could not be paused."""
+    failed = []
+    for name in names:
+        try:
+            client.post(job_path(name, "pause"), {"reason": why})
+        except CommandError as error:
+            if error.status is ExitStatus.UNAVAILABLE:
+                raise
+            warn([f"{name}: not paused: {error}"])
+            failed.append(name)
+    return failed
+
+
+def _change_hands(
+    client: Client, source: Source, text: str, account: Sequence[Told], arguments: argparse.Namespace
+) -> list[str]:
+    """Take over what is ready, or give back; the names of the jobs that are not ready."""
+    takeover, lines = Takeover(client, source, text), lines_of(account)
+    if arguments.give_back:
+        takeover.give_back([line for line in lines if line.is_taken])
+        return []
+    unfinished = takeover.unfinished
+    ready, not_ready = list[Line](), dict[str, str]()
+    for line in (one for one in lines if not one.is_taken):
+        why = None if arguments.untested else why_not_ready(client.find(job_path(line.job)))
+        if why is None:
+            ready.append(line)
+        else:
+            not_ready[line.job] = why
+    takeover.take(ready, [line for line in lines if line.is_taken and line.job in unfinished])
+    for job, why in not_ready.items():
+        say(f"{job}: stays with cron: {why}")
+    return list(not_ready)
+
+
+def _print(
+    account: Sequence[Told], steps: Sequence[Step], results: Mapping[str, str], gone: Sequence[str],
+    arguments: argparse.Namespace, source: Source,
+) -> None:  # fmt: skip
+    by_name = {step.name: step for step in steps}
+    intended = {Action.CREATE: "to create", Action.CHANGE: "to change"}
+    outcomes = {name: results.get(name) or intended.get(step.action, "unchanged") for name, step in by_name.items()}
+    if arguments.output == "json":
+        lines = [
+            {
+                "line": one.line.number, "text": one.line.text, "became": str(one.became), "notes": list(one.notes),
+                "job": one.document, "result": outcomes.get(one.name), "runs": _who(one, source, by_name.get(one.name)),
+            }
+            for one in account
+        ]  # fmt: skip
+        document = {"dryRun": arguments.dry_run, "source": source.title, "owner": arguments.owner, "gone": list(gone)}
+        print_json({**document, "lines": lines})
+        return
+    width = len(str(len(account)))
+    for one in account:
+        step = by_name.get(one.name)
+        texts = line_texts(one, step, outcomes.get(one.name))
+        if one.document is not None:
+            texts.insert(1, f"  {_who(one, source, step)}; as {one.document.get('user') or 'the user of its worker'}")
+        for index, text in enumerate(texts):
+            tell(f"{one.line.number if index == 0 else '':>{width}}  {text}".rstrip())
+    tell()
+    tell(summary(account, outcomes))
+    if gone:
+        tell(f"{'to be paused' if arguments.dry_run else 'paused'}, as their lines are gone: {', '.join(gone)}")
+    if arguments.dry_run:
+        tell("dry run: nothing was saved")
+
+
+def _who(one: Told, source: Source, step: Step | None) -> str:
+    """Who runs the line."""
+    if one.document is None or not isinstance(one.line, Entry):
+        return ""
+    is_enabled = step is not None and step.state_after == "enabled" and step.action is not Action.CREATE
+    if one.line.taken:
+        return "etcron runs it" if is_enabled else "out of the crontab, and its job is paused: neither runs it"
+    if source.is_live:
+        return "cron runs it"
+    return "etcron runs it" if is_enabled else "its job is paused"

@@ -1,0 +1,160 @@
+"""From cron to etcron and back, so that never both run a line.
+
+    take over    the line goes out of the crontab (a comment to cron), and then its job is enabled
+    give back    the job is paused, and then its line comes back into the crontab
+
+Both happen between two minutes, away from the second in which cron and etcron look: cron has started the last minute's
+lines, and reads the crontab again before it starts the next ones. A command that dies in between leaves neither running
+a line, and a note of what it was about; the next one goes on with it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from cli.client import Client, ProblemError, job_path
+from cli.crontab.jobs import Told
+from cli.crontab.lines import TAKEN, Entry
+from cli.crontab.sources import Source, state_directory
+from cli.errors import CommandError, ExitStatus
+from cli.manifests.plan import Row
+from cli.printing import say, tell
+from common.clock import SystemClock
+
+_FIRST_S: Final = 3.0
+_LAST_S: Final = 45.0
+"""Of a minute: before it cron may still start lines, behind it there may not be time enough."""
+_CLOCKS_DIFFER_S: Final = 2.0
+_GREEN: Final = "success"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of the crontab that has a job."""
+
+    number: int
+    job: str
+    is_taken: bool
+
+
+def lines_of(account: Sequence[Told]) -> list[Line]:
+    """Those of the account that have a job."""
+    return [
+        Line(number=one.line.number, job=one.name, is_taken=one.line.taken)
+        for one in account
+        if one.document is not None and isinstance(one.line, Entry)
+    ]
+
+
+def why_not_ready(row: Row | None) -> str | None:
+    """Why etcron may not take the line of this job over; None: a run by hand of what it is now has succeeded."""
+    if row is None:
+        return "it is not saved"
+    if row["state"] == "broken":
+        return f"it is broken: {row.get('problem')}"
+    last: Mapping[str, Any] = row.get("lastRun") or {}
+    if not last or (last.get("startTime") or 0) < (row.get("savedMs") or 0):
+        return f"it has not run as it is now: etcron job run {row['name']} --wait"
+    if last.get("status") != _GREEN:
+        return f"its last run is {last.get('status')}: etcron run log {last.get('runId')}"
+    return None
+
+
+class Takeover:
+    """One crontab, and the jobs of its lines."""
+
+    def __init__(self, client: Client, source: Source, text: str) -> None:
+        """``text``: of the crontab, as it was read."""
+        self._client = client
+        self._source = source
+        self._text = text
+        self._note = state_directory() / "crontabs" / f"{source.owner}.unfinished"
+
+    @property
+    def unfinished(self) -> frozenset[str]:
+        """The jobs that an earlier takeover was about, and may not have enabled."""
+        with suppress(OSError, ValueError):
+            return frozenset(map(str, json.loads(self._note.read_text(encoding="utf-8"))))
+        return frozenset()
+
+    def take(self, lines: Collection[Line], left: Collection[Line]) -> None:
+        """The lines go out of the crontab, then their jobs are enabled; and those of ``left``, whose lines an earlier
+        takeover took out. CommandError says how far it came.
+        """
+        jobs = {line.job for line in (*lines, *left)}
+        if not jobs:
+            return
+        self._compare_clocks()
+        wait_between_minutes()
+        self._remember(jobs)
+        if lines:
+            self._rewrite(lines, lambda line: TAKEN + line)
+        for job in sorted(jobs):
+            self._switch(
+                job, "resume", "its lines are out of the crontab, and its job is still paused: neither runs it"
+            )
+        self._note.unlink(missing_ok=True)
+        tell(*(f"{job}: etcron runs it from now on" for job in sorted(jobs)))
+
+    def give_back(self, lines: Collection[Line]) -> None:
+        """The jobs are paused, then their lines come back into the crontab. CommandError says how far it came."""
+        if not lines:
+            return
+        wait_between_minutes()
+        for job in sorted({line.job for line in lines}):
+            self._switch(job, "pause", "the crontab is as it was, and some of its jobs are paused")
+        self._rewrite(lines, lambda line: line.removeprefix(TAKEN))
+        self._note.unlink(missing_ok=True)
+        tell(*(f"{line.job}: cron runs it from now on" for line in lines))
+
+    def _switch(self, job: str, how: str, so_far: str) -> None:
+        try:
+            self._client.post(job_path(job, how), {"reason": f"{self._source.title}: etcron crontab sync"})
+        except CommandError as error:
+            if how == "pause" and isinstance(error, ProblemError) and error.status is ExitStatus.NOT_FOUND:
+                return  # no job, so nothing that etcron would run
+            raise CommandError(f"{job}: {error}\n{so_far}; run the same command again", error.status) from error
+
+    def _rewrite(self, lines: Collection[Line], change: Callable[[str], str]) -> None:
+        numbers = {line.number for line in lines}
+        after = "\n".join(
+            change(text) if number in numbers else text for number, text in enumerate(self._text.split("\n"), start=1)
+        )
+        copy = self._source.replace(self._text, after)
+        self._text = after
+        say(f"{self._source.title} is changed; as it was: {copy}")
+
+    def _remember(self, jobs: Collection[str]) -> None:
+        try:
+            self._note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._note.write_text(json.dumps(sorted(jobs)), encoding="utf-8")
+        except OSError as error:
+            message = f"{self._note} cannot be written ({error.strerror}), so nothing is taken over"
+            raise CommandError(message, ExitStatus.UNAVAILABLE) from error
+
+    def _compare_clocks(self) -> None:
+        """A manager whose clock is behind would fire once more what cron has run."""
+        if self._client.date is None:
+            return
+        theirs_s = parsedate_to_datetime(self._client.date).timestamp()
+        if abs(theirs_s - self._client.dated_s) > _CLOCKS_DIFFER_S:
+            raise CommandError(
+                f"the manager's clock and this machine's differ by {abs(theirs_s - self._client.dated_s):.0f} s, so "
+                "both could run a line; set the clocks (NTP), and run it again", ExitStatus.CONFLICT,
+            )  # fmt: skip
+
+
+def wait_between_minutes() -> None:
+    """Until it is well between two minutes of this machine's clock."""
+    second = SystemClock().wall_ms() % 60_000 / 1000
+    if _FIRST_S <= second <= _LAST_S:
+        return
+    wait_s = _FIRST_S - second if second < _FIRST_S else 60.0 - second + _FIRST_S
+    say(f"waits {wait_s:.0f} s: lines change hands between two minutes")
+    time.sleep(wait_s)

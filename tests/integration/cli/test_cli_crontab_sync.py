@@ -1,0 +1,234 @@
+"""`etcron crontab sync` against a real manager: a crontab and its jobs are kept alike, and change hands."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.crontab.lines import TAKEN
+from cli.errors import CommandError, ExitStatus
+from common.protocol.keys import RunId
+from common.protocol.member import Beat, RunsAs
+from common.protocol.run import Verdict
+from tests.integration.cli.conftest import Etcron
+from tests.support.joining import join
+from tests.support.managing import Managed
+from tests.support.open_runs import record_of
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+Write = Callable[[str, str], str]
+
+BACKUP, REPORT = "30 2 * * * /opt/backup --full", "0 7 * * 1-5 /opt/report"
+CRONTAB = f"""\
+# Nightly backup
+{BACKUP}
+# Report for the team
+{REPORT}
+"""
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where copies and notes are kept; and it is always well between two minutes."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("cli.crontab.takeover.wait_between_minutes", lambda: None)
+    return tmp_path / "state" / "etcron" / "crontabs"
+
+
+async def states(etcron: Etcron) -> dict[str, str]:
+    return {row["name"]: row["state"] for row in (await etcron.ok("job", "list", "-o", "json")).json}
+
+
+async def spec(etcron: Etcron, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await etcron.ok("job", "show", name, "-o", "json")).json["spec"]
+    return found
+
+
+async def ran(manager: Managed, *jobs: str, status: Verdict = Verdict.SUCCESS) -> None:
+    """Each has run by hand, just now."""
+    at_ms = manager.parts.clock.wall_ms() + 1000
+    await manager.write([record_of(RunId.planned(job, at_ms), status) for job in jobs])
+
+
+def sync(path: str, *more: str) -> tuple[str, ...]:
+    return ("crontab", "sync", path, "--live", "--tz", "UTC", *more)
+
+
+async def test_lines_and_jobs_are_kept_alike(etcron: Etcron, write: Write) -> None:
+    path = write("tab", CRONTAB)
+    first = await etcron.ok(*sync(path))
+    assert f"cron runs it; as {getpass.getuser()}" in first.out
+    assert await states(etcron) == {"nightly-backup": "paused", "report-for-the-team": "paused"}
+    saved = await spec(etcron, "nightly-backup")
+    assert (saved["description"], saved["user"], saved["overlap"]) == ("Nightly backup", getpass.getuser(), "allow")
+    assert "2 jobs (2 unchanged)" in (await etcron.ok(*sync(path))).out
+    write(
+        "tab", CRONTAB.replace("30 2", "45 3").replace("Report for the team", "Weekday report") + "@hourly /opt/poll\n"
+    )
+    dry = await etcron.ok(*sync(path, "--dry-run"))
+    assert "job report-for-the-team (unchanged" in dry.out, "its comment names it no more, its command does"
+    changed = await etcron.ok(*sync(path))
+    assert "3 jobs (1 changed, 1 created, 1 unchanged)" in changed.out
+    assert (await spec(etcron, "nightly-backup"))["cronExpr"] == "0 45 3 * * * *"
+    write("tab", "# Nightly backup\n45 3 * * * /opt/backup --full --quiet\n")
+    await etcron.ok(*sync(path))
+    assert (await spec(etcron, "nightly-backup"))["command"] == "/opt/backup --full --quiet"
+    assert len(await states(etcron)) == 3, "whose lines are gone are paused, not deleted"
+
+
+async def test_a_changed_command_without_a_comment_stays_the_same_job(etcron: Etcron, write: Write) -> None:
+    path = write("tab", f"{BACKUP}\n{REPORT}\n")
+    await etcron.ok(*sync(path))
+    before = await states(etcron)
+    write("tab", f"{REPORT} --mail\n{BACKUP.replace('/opt/', '/usr/local/')}\n")
+    await etcron.ok(*sync(path))
+    assert await states(etcron) == before
+
+
+async def test_never_do_both_run_a_line(etcron: Etcron, write: Write) -> None:
+    path = write("tab", CRONTAB)
+    await etcron.ok(*sync(path))
+    await etcron.ok("job", "resume", "nightly-backup")
+    await etcron.ok(*sync(path))
+    assert (await states(etcron))["nightly-backup"] == "paused", "cron runs its line"
+    paused = (await etcron.ok("job", "show", "nightly-backup", "-o", "json")).json["paused"]
+    assert paused["reason"] == "cron runs its line of the crontab"
+
+
+async def test_takes_over_what_ran_well_by_hand_and_gives_it_back(
+    etcron: Etcron, manager: Managed, write: Write, state: Path
+) -> None:
+    path = write("tab", CRONTAB)
+    refused = await etcron(*sync(path, "--takeover"))
+    assert refused.status == 1
+    assert (
+        "nightly-backup: stays with cron: it has not run as it is now: etcron job run nightly-backup --wait"
+        in refused.err
+    )
+    assert Path(path).read_text() == CRONTAB
+    await ran(manager, "nightly-backup")
+    await ran(manager, "report-for-the-team", status=Verdict.FAILED)
+    half = await etcron(*sync(path, "--takeover"))
+    assert "report-for-the-team: stays with cron: its last run is failed" in half.err
+    assert Path(path).read_text() == CRONTAB.replace(BACKUP, TAKEN + BACKUP)
+    assert await states(etcron) == {"nightly-backup": "enabled", "report-for-the-team": "paused"}
+    assert [copy.read_text() for copy in state.iterdir()] == [CRONTAB]
+    assert "etcron runs it; as" in (await etcron.ok(*sync(path))).out
+    assert (await states(etcron))["nightly-backup"] == "enabled"
+    await etcron.ok(*sync(path, "--give-back"))
+    assert Path(path).read_text() == CRONTAB
+    assert await states(etcron) == {"nightly-backup": "paused", "report-for-the-team": "paused"}
+
+
+@pytest.mark.parametrize("dies", ["at the crontab", "behind it"])
+async def test_a_takeover_that_dies_half_way_leaves_neither_running_it_and_goes_on(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    path = write("tab", CRONTAB)
+    await etcron.ok(*sync(path))
+    with monkeypatch.context() as patch:
+        where = "Source.replace" if dies == "at the crontab" else "Takeover._switch"
+        module = "sources" if dies == "at the crontab" else "takeover"
+
+        def die(*_: Any) -> None:
+            raise CommandError("killed", ExitStatus.UNAVAILABLE)
+
+        patch.setattr(f"cli.crontab.{module}.{where}", die)
+        assert (await etcron(*sync(path, "--takeover", "--untested"))).status == ExitStatus.UNAVAILABLE
+    taken = Path(path).read_text().count(TAKEN)
+    assert taken == (0 if dies == "at the crontab" else 2)
+    assert set((await states(etcron)).values()) == {"paused"}
+    if taken:
+        assert "neither runs it" in (await etcron.ok(*sync(path))).out
+    await etcron.ok(*sync(path, "--takeover", "--untested"))
+    assert Path(path).read_text().count(TAKEN) == 2
+    assert set((await states(etcron)).values()) == {"enabled"}
+
+
+async def test_a_job_that_somebody_paused_after_its_takeover_stays_paused(etcron: Etcron, write: Write) -> None:
+    path = write("tab", CRONTAB)
+    await etcron.ok(*sync(path, "--takeover", "--untested"))
+    await etcron.ok("job", "pause", "nightly-backup", "--reason", "not now")
+    await etcron.ok(*sync(path, "--takeover", "--untested"))
+    assert (await states(etcron))["nightly-backup"] == "paused"
+
+
+async def test_a_crontab_that_changes_meanwhile_is_not_overwritten(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("tab", CRONTAB)
+    await etcron.ok(*sync(path))
+    edited = f"{CRONTAB}@daily /opt/new\n"
+    monkeypatch.setattr("cli.crontab.takeover.wait_between_minutes", lambda: Path(path).write_text(edited))
+    result = await etcron(*sync(path, "--takeover", "--untested"))
+    assert (result.status, "was changed meanwhile" in result.err) == (4, True)
+    assert Path(path).read_text() == edited
+    assert set((await states(etcron)).values()) == {"paused"}
+
+
+async def test_a_manager_whose_clock_is_off_takes_nothing_over(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("tab", CRONTAB)
+    monkeypatch.setattr("cli.crontab.takeover._CLOCKS_DIFFER_S", -1.0)
+    result = await etcron(*sync(path, "--takeover", "--untested"))
+    assert (result.status, "clock and this machine's differ by" in result.err) == (4, True)
+    assert Path(path).read_text() == CRONTAB
+
+
+async def test_users_that_no_worker_allows_are_told_before_anything_is_saved(
+    etcron: Etcron, manager: Managed, write: Write
+) -> None:
+    path = write("tab", "0 1 * * * daemon /opt/a\n0 2 * * * bin /opt/b\n")
+    await join(
+        manager, "w1", beat=Beat(kind="worker", wall_ms=1), runs_as=RunsAs(uid=0, default="nobody", allowed=("daemon",))
+    )
+    result = await etcron(*sync(path, "--system"))
+    assert result.status == 1
+    assert "no live worker runs commands as bin: add bin to allowedUsers" in result.out
+    assert [name.rpartition("-")[0] for name in await states(etcron)] == ["a"]
+
+
+async def test_a_user_where_the_command_should_be_is_a_crontab_of_the_other_format(
+    etcron: Etcron, write: Write
+) -> None:
+    result = await etcron(*sync(write("tab", "0 1 * * * daemon /opt/a\n")))
+    assert "daemon is a user of this machine" in result.out
+    assert "use --system" in result.out
+    assert await states(etcron) == {}
+
+
+async def test_a_strangers_job_of_the_same_name_is_left_alone(etcron: Etcron, write: Write) -> None:
+    await etcron.ok("job", "save", "nightly-backup", "--command", "mine", "--cron", "@daily")
+    result = await etcron(*sync(write("tab", CRONTAB)))
+    assert (result.status, "that are not of this crontab: nightly-backup" in result.err) == (4, True)
+    assert await states(etcron) == {"nightly-backup": "enabled"}
+
+
+async def test_a_file_that_cron_does_not_run_cannot_be_taken_over(etcron: Etcron, write: Write) -> None:
+    result = await etcron("crontab", "sync", write("tab", CRONTAB), "--takeover")
+    assert (result.status, "--live says that it does" in result.err) == (2, True)
+
+
+async def test_the_users_own_crontab_is_read_and_written_by_its_program(
+    etcron: Etcron, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program of that name which keeps the table in a file, as Debian's does in its spool."""
+    program = write(
+        "bin/crontab", '#!/bin/sh\n[ "$1" = -l ] && exec cat "$TABLE"\n[ "$1" = - ] && exec cat > "$TABLE"\nexit 9\n'
+    )
+    os.chmod(program, 0o755)
+    table = tmp_path / "table"
+    table.write_text(CRONTAB)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("TABLE", str(table))
+    await etcron.ok("crontab", "sync", "--takeover", "--untested", "--tz", "UTC")
+    assert table.read_text().count(TAKEN) == 2
+    await etcron.ok("crontab", "sync", "--give-back", "--tz", "UTC")
+    assert table.read_text() == CRONTAB
