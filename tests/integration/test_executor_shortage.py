@@ -140,7 +140,7 @@ async def test_an_error_that_nobody_foresaw_ends_that_run_alone_and_what_it_has_
         outcome = await runs.ended(run_id)
         assert (outcome.verdict, outcome.start_ms) == (Verdict.FAILED, None)
         assert "OverflowError: nobody knows why" in outcome.err
-        assert runs.alive(run_id) == []
+        await wait_until(lambda: not runs.alive(run_id), description="what it has started has been killed")
         monkeypatch.undo()
         assert (await runs.outcome_of("true")).verdict is Verdict.SUCCESS
     [said] = [one for one in caplog.records if getattr(one, "action", "") == "spawn_unforeseen"]

@@ -58,7 +58,7 @@ def left(here: Ground) -> Iterator[None]:
 @pytest.mark.usefixtures("left")
 async def test_no_thread_is_left_once_it_has_ended_what_was_left_running(worker: Member) -> None:
     worker.process.start()
-    await wait_until(lambda: "was left running" in worker.process.log, description="it ends it", timeout=120)
+    await _says(worker, "was left running")
     assert worker.pid is not None
     # However long it takes to limit it: it goes no further meanwhile.
     os.kill(worker.pid, signal.SIGSTOP)
@@ -67,8 +67,15 @@ async def test_no_thread_is_left_once_it_has_ended_what_was_left_running(worker:
     await wait_until(lambda: _waits_or_has_ended(worker), description="it waits for a thread", timeout=120)
     assert worker.pid is not None, worker.process.log[-2000:]
     worker.limit(worker.pid, resource.RLIMIT_NPROC, before)
-    await wait_until(lambda: "127.0.0.1:1" in worker.process.log, description="it looks for etcd", timeout=120)
+    await _says(worker, "127.0.0.1:1")
     assert worker.pid is not None
+
+
+async def _says(worker: Member, words: str) -> None:
+    try:
+        await wait_until(lambda: words in worker.process.log, description=f"it says {words!r}", timeout=120)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; what it has said: {worker.process.log[-4000:]}") from None
 
 
 def _waits_or_has_ended(worker: Member) -> bool:
