@@ -3,6 +3,7 @@
 __main__.py programs.py         finds the command; `up`, `worker`, `config`, `completion`, the help of all
 jobs.py job_*.py runs.py workers.py stats.py audit.py manifests/ crontab/
                                 clients of a manager, by noun; jobs from files, and from crontabs
+following.py                    a run, followed to its end
 admin.py                        the first administrator and the last resort: writes to etcd, without a manager
 login.py profiles.py            `login`, `logout`, `whoami`; what is kept of a login, and which server it is for
 users.py services.py tokens.py sessions.py bindings.py access.py secret_text.py

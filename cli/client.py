@@ -43,6 +43,7 @@ _IDLE_S: Final = 2.0
 """A connection that lay idle for longer may be closed by the other side at any moment: a new one is taken."""
 _MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _PIECE_BYTES: Final = 256 * 1024
+_MOST_OF_A_LINE: Final = 8 * 1024 * 1024
 _STATUSES: Final = {
     401: ExitStatus.NOT_ALLOWED, 403: ExitStatus.NOT_ALLOWED, 404: ExitStatus.NOT_FOUND, 409: ExitStatus.CONFLICT,
     412: ExitStatus.CONFLICT,
@@ -64,6 +65,16 @@ class ProblemError(CommandError):
     def errors(self) -> list[Document]:
         """Of bad input: each with field, message and remedy."""
         return [error for error in self.document.get("errors") or () if isinstance(error, dict)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One of a stream."""
+
+    kind: str
+    data: Document
+    place: int | None
+    """From where a stream that follows goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +147,20 @@ class Client:
             raise self._refusal("GET", path, status, body)
         return body.decode(errors="replace")
 
+    def events(self, path: str, query: Query, *, place: int) -> Iterator[Event]:
+        """The events of a stream from this place on, until it ends; CommandError (unavailable) where it breaks."""
+        response = self._ask("GET", path + _query(query), None, {
+            "Accept": "text/event-stream", "Last-Event-ID": str(place), "Cache-Control": "no-store",
+        })  # fmt: skip
+        if response.status >= 400:
+            raise self._refusal("GET", path, response.status, _body(response))
+        try:
+            yield from _events(response)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise CommandError(f"the stream of {_shown(self._base)} broke: {error}", ExitStatus.UNAVAILABLE) from error
+        finally:
+            self.close()
+
     def find(self, path: str) -> Any:
         """The document that a GET answers with; None where there is nothing."""
         try:
@@ -193,6 +218,24 @@ class Client:
 
     def _exchange(self, method: str, target: str, data: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
         """Status and body. CommandError (unavailable) says whether the request may have been carried out."""
+        response = self._ask(method, target, data, headers)
+        try:
+            body = _body(response)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unanswered(method, error) from error
+        self._used_at = time.monotonic()
+        self.date, self.dated_s = response.headers.get("Date"), time.time()
+        for text in response.headers.get_all("Set-Cookie", ()):
+            name, _, value = text.partition(";")[0].partition("=")
+            self.cookies[name.strip()] = value.strip()
+        if response.will_close:
+            self.close()
+        return response.status, body
+
+    def _ask(
+        self, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        """The answer, of which only the head has been read."""
         given = {"Accept": "application/json, text/plain", **headers}
         if data is not None:
             given["Content-Type"] = "application/json"
@@ -203,22 +246,16 @@ class Client:
             given |= self._credential.headers_for(self._base, _shown(self._base))
         try:
             connection.request(method, _prefix(self._base) + target, body=data, headers=given)
-            response = connection.getresponse()
-            body = _body(response)
+            return connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
-            self.close()
-            message = f"no answer from {_shown(self._base)}: {_words(error)}"
-            if method != "GET":
-                message += "; it may or may not have been carried out: look before you repeat it"
-            raise CommandError(message, ExitStatus.UNAVAILABLE) from error
-        self._used_at = time.monotonic()
-        self.date, self.dated_s = response.headers.get("Date"), time.time()
-        for text in response.headers.get_all("Set-Cookie", ()):
-            name, _, value = text.partition(";")[0].partition("=")
-            self.cookies[name.strip()] = value.strip()
-        if response.will_close:
-            self.close()
-        return response.status, body
+            raise self._unanswered(method, error) from error
+
+    def _unanswered(self, method: str, error: Exception) -> CommandError:
+        self.close()
+        message = f"no answer from {_shown(self._base)}: {_words(error)}"
+        if method != "GET":
+            message += "; it may or may not have been carried out: look before you repeat it"
+        return CommandError(message, ExitStatus.UNAVAILABLE)
 
     def _connect(self) -> http.client.HTTPConnection:
         """A connection to the first server that takes one, beginning with the one that did last."""
@@ -288,6 +325,23 @@ def _body(response: http.client.HTTPResponse) -> bytes:
             left -= len(piece)
             progress.advance(len(piece))
     return b"".join(pieces)
+
+
+def _events(response: http.client.HTTPResponse) -> Iterator[Event]:
+    """One after the other. ValueError: it is no stream of ours."""
+    fields: dict[str, str] = {}
+    while line := response.readline(_MOST_OF_A_LINE):
+        if line.strip() == b"":
+            if "event" in fields:
+                data, place = json.loads(fields.get("data", "{}")), fields.get("id")
+                yield Event(kind=fields["event"], data=data, place=int(place) if place else None)
+            fields = {}
+            continue
+        if line.startswith(b":"):
+            yield Event(kind="", data={}, place=None)  # it goes on
+            continue
+        name, _, value = line.decode(errors="replace").rstrip("\n").partition(": ")
+        fields[name] = value
 
 
 def job_path(name: str, *more: str | int) -> str:

@@ -10,10 +10,11 @@ from typing import Final
 from cli.arguments import Verbs, add_command, add_output, add_server, count
 from cli.client import Client, Document, job_path, run_path
 from cli.errors import CommandError, ExitStatus
+from cli.following import verdict, why
 from cli.job_views import print_fires, why_no_fire
 from cli.printing import one_line, print_json, print_output, print_table, say, say_where_cut, tell, warn
 from cli.progress import tracked
-from cli.runs import print_runs, verdict, why
+from cli.runs import print_runs
 from cli.times import instant, local, took
 
 _DID_NOT_RUN: Final = frozenset({"skipped", "missed", "waiting", "unknown", "none"})

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cli.client import Document
+from cli.following import why
 from cli.printing import print_pairs, print_table, quoted, tell, value_text
-from cli.runs import why
 from cli.times import local, took
 
 

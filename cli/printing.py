@@ -179,6 +179,12 @@ def print_output(text: str) -> None:
     print(shown, end="" if not shown or shown.endswith("\n") else "\n", flush=True)
 
 
+def print_part(text: str) -> None:
+    """Some of what a command prints, as it comes; as `print_output`, and with no line end that is not in it."""
+    clear_line()
+    print(many_lines(text) if sys.stdout.isatty() else text, end="", flush=True)
+
+
 def say(text: str) -> None:
     """Something for the person beside the data."""
     clear_line()

@@ -10,6 +10,7 @@ from typing import Final
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server, count
 from cli.client import Client, Document, go_through, run_path
 from cli.errors import CommandError, ExitStatus
+from cli.following import follow, tell_end, verdict, why
 from cli.printing import print_json, print_output, print_pairs, print_table, say_where_cut, tell, value_text, warn
 from cli.times import instant, local, took
 
@@ -30,8 +31,9 @@ def parser() -> Parser:
         examples=("etcron run show 'backup@1774749600000#1'",),
     )  # fmt: skip
     log = add_command(
-        verbs, "log", _log, does="what a run has printed", examples=("etcron run log 'backup@1774749600000#1' | less",)
-    )
+        verbs, "log", _log, does="what a run has printed; with -f also while it goes on",
+        examples=("etcron run log 'backup@1774749600000#1' | less", "etcron run log -f 'backup@1774749600000#1'"),
+    )  # fmt: skip
     kill = add_command(
         verbs, "kill", _ask, does="end runs with all that they started; status 1 where one has not ended within 3 s",
         examples=("etcron run kill 'backup@1774749600000#1' --reason 'it hangs'",),
@@ -51,6 +53,9 @@ def parser() -> Parser:
     )  # fmt: skip
     for command in (show, log):
         command.add_argument("run_id", metavar="RUN")
+    log.add_argument(
+        "-f", "--follow", action="store_true", help="print it as it comes, up to the end; status 1 unless it succeeded"
+    )
     for command in (kill, give_up):
         command.add_argument("runs", metavar="RUN", nargs="+")
     add_reason(kill)
@@ -87,6 +92,8 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _log(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
+        if arguments.follow:
+            return tell_end(arguments.run_id, follow(client, arguments.run_id))
         print_output(client.text(run_path(arguments.run_id, "output")))
     return ExitStatus.OK
 
@@ -150,14 +157,3 @@ def print_run(run: Document) -> None:
         for field in fields
         if field != "output" and run[field] not in (None, "")
     )
-
-
-def verdict(run: Document) -> str:
-    """Its status, or where it is on the way to one."""
-    return str(run.get("status") or run.get("state") or "-")
-
-
-def why(run: Document) -> str:
-    """Why it did not succeed, or did not run."""
-    text = str(run.get("err") or run.get("reason") or "")
-    return f"{text} ({run['count']} fires)" if run.get("count") else text

@@ -10,7 +10,7 @@ echo "etcdctl role add etcron-manager"
 grant etcron-manager readwrite /
 grant etcron-manager readwrite -auth/
 echo "etcdctl role add etcron-worker"
-for keys in jobs/ drains/ rules/; do
+for keys in jobs/ drains/ rules/ tails/; do
     grant etcron-worker read "/$keys"
 done
 for keys in marks/ runs/ locks/ requests/ kills/ giveups/ workers/ beats/ roster/ dedupe/ clocks leader/steward seen/; do

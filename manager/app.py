@@ -104,6 +104,7 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
         "watching": parts.watching.run,
         "blocked jobs": parts.watching.blocked.run,
         "events": parts.events.run,
+        "live output": parts.tails.run,
         "housekeeping": parts.housekeeping.run,
         "versions": parts.versions.run,
         "audit": parts.audit.write,

@@ -53,6 +53,7 @@ from manager.views.fires import Fires
 from manager.views.forecasts import Forecasts
 from manager.views.history import History
 from manager.views.inventory import Inventory
+from manager.views.output import Outputs
 from manager.views.pending import Pending
 from manager.views.rows import Rows
 from manager.views.run_list import RunLists
@@ -60,6 +61,7 @@ from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
 from manager.views.told import Told
 from manager.watch.events import EventHub
+from manager.watch.tails import Tails
 from manager.watch.watching import Watching
 
 if TYPE_CHECKING:
@@ -106,6 +108,8 @@ class Parts:
     run_lists: RunLists
     fires: Fires
     durations: Durations
+    tails: Tails
+    outputs: Outputs
     events: EventHub
     history: History
     pending: Pending

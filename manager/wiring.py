@@ -81,6 +81,7 @@ from manager.views.fires import Fires
 from manager.views.forecasts import Forecasts
 from manager.views.history import History
 from manager.views.inventory import Inventory
+from manager.views.output import Outputs
 from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
@@ -91,6 +92,7 @@ from manager.views.told import Told
 from manager.watch.catalog import Catalog
 from manager.watch.eligibility import Eligibility
 from manager.watch.events import EventHub, Pace
+from manager.watch.tails import Tails
 from manager.watch.watching import Watching
 
 if TYPE_CHECKING:
@@ -183,6 +185,15 @@ def make_parts(
         seal=seal,
     )
     presence = Presence(etcd, keys, name=name, watch=guard.watch, clock=clock, ttl_s=config.lease_ttl_s)
+    tails = Tails(
+        etcd,
+        keys,
+        runlog.tails,
+        watching.open_runs,
+        name=name,
+        session=lambda: presence.session,
+        clock=clock,
+    )
     templates = templates_in(webroot)
     forecasts = Forecasts(watching, history, clock=clock)
     idle = Idle(etcd, clock=clock)
@@ -277,6 +288,8 @@ def make_parts(
         run_lists=RunLists(watching, history, ending, clock=clock),
         fires=Fires(etcd, keys, watching, history, versions, pending, slots, clock=clock),
         durations=Durations(history, versions),
+        tails=tails,
+        outputs=Outputs(history, tails, watching.open_runs, clock=clock),
         events=events,
         history=history,
         pending=pending,

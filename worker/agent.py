@@ -269,6 +269,7 @@ class Agent:
     def run_ended(self, outcome: Outcome) -> None:
         """The processes of a run are gone."""
         settlement = self.parts.settlement
+        self.parts.tails.ended(outcome.run_id)
         run, left = self.parts.table.get(outcome.run_id), outcome.left
         late = None if run is not None else self._given_up.pop(outcome.run_id, None)
         if left is not None and run is not None:

@@ -57,6 +57,7 @@ from worker.record.follow_ups import FollowUps
 from worker.record.settlement import Settlement
 from worker.record.spool import Spool
 from worker.record.spool_watch import SpoolWatch
+from worker.record.tails import Tails
 from worker.record.telling import Attempts, Telling
 from worker.refusals import Refusals
 from worker.registry import Registry
@@ -82,7 +83,7 @@ class Events(Protocol):
     ``slot_free``           table, dispatcher, guardian  scheduler, requests, dispatcher
     ``lock_freed``          settlement                   requests, scheduler
     ``kill_wished``         kills                        executor, dispatcher
-    ``run_ended``           executor                     table, settlement; ending, where something is left of it
+    ``run_ended``           executor                     table, settlement, tails; ending, where something is left of it
     ``run_stuck``           executor                     table
     ``run_over``            ending                       settlement, or adoption: of a former life
     ``run_given_up``        adoption                     ending, executor
@@ -185,6 +186,8 @@ class Parts:
             "delivery": self.delivery.run,
             "rules": self.rules.mirror.run,
             "telling": self.telling.run,
+            "looks": self.tails.mirror.run,
+            "live output": self.tails.run,
             "spool": self.spool_watch.run,
             "request queue": self.requests.run,
             "locks": self.locks.run,
@@ -257,6 +260,10 @@ class Parts:
             on_not_now=lambda run_id, why: self.dispatcher.not_started(run_id, why), on_stuck=events.run_stuck,
             guard=self.guardian,
             end_dates=EndDates(clock, is_vouched_for=lambda: self.clock_check.is_vouched_for),
+        )  # fmt: skip
+        self.tails = Tails(
+            self._client, self.keys, worker=identity.worker, running=self.executor.running, store=self._runlog.tails,
+            clock=clock,
         )  # fmt: skip
         self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)
         self.follow_ups = FollowUps(self._client, self.keys, self.catalog)

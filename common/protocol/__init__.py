@@ -21,6 +21,7 @@ What others decide
     logins.py                   sessions and tokens, made and ended
     fire_decisions.py           of fires, beside the claims: recorded, offered, passed over; a run that is replaced
     audit_heads.py              how far each manager's audit chain goes
+    tails.py                    whose output somebody looks at
     sweeps.py                   what is of no use any more goes
 
 What lies in etcd

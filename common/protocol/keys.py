@@ -133,7 +133,7 @@ class Keys:
 
     __slots__ = ("beats", "channels", "clocks", "dedupe", "drains", "give_ups", "jobs", "kills", "locks", "marks",
                  "notifier", "prefix", "requests", "roster", "rules", "runs", "seen_prefix", "silences", "steward",
-                 "versions", "workers")  # fmt: skip
+                 "tails", "versions", "workers")  # fmt: skip
 
     def __init__(self, prefix: str = "/etcron") -> None:
         self.prefix = prefix.rstrip("/") + "/"
@@ -153,6 +153,7 @@ class Keys:
         self.channels = self.prefix + "channels/"
         self.rules = self.prefix + "rules/"
         self.silences = self.prefix + "silences/"
+        self.tails = self.prefix + "tails/"
         self.clocks = self.prefix + "clocks"
         self.steward = self.prefix + "leader/steward"
         self.notifier = self.prefix + "leader/notifier"
@@ -232,6 +233,22 @@ class Keys:
 
     def silence(self, silence_id: str) -> str:
         return self.silences + silence_id
+
+    def tails_of(self, worker: str) -> str:
+        """Where the looks at this worker's runs begin."""
+        return f"{self.tails}{worker}/"
+
+    def tail(self, worker: str, run: RunId, manager: str) -> str:
+        """That somebody looks at the run's output through this manager."""
+        return f"{self.tails_of(worker)}{_tail(run)}/{manager}"
+
+    def tail_of(self, key: str) -> tuple[RunId, str]:
+        """The run and the manager in a key under ``tails/``; ValueError where it is none."""
+        worker, _, rest = key[len(self.tails) :].partition("/")
+        path, _, manager = rest.rpartition("/")
+        if not (worker and manager):
+            raise ValueError(f"{key!r} does not name a look: tails/<worker>/<job>/<plan>/<attempt>/<manager>")
+        return self.run_of(self.runs + path), manager
 
     def seen(self, prefix: Watched) -> str:
         return self.seen_prefix + prefix

@@ -1,7 +1,8 @@
 """What managers and workers need of etcd, so that each has a role with nothing more. Pure: no clock, no I/O.
 
-A worker reads the jobs, the drains and the rules of notices, and writes none of them; it has no access to former specs,
-which managers restore, to channels and silences, nor to what says who may do what (``<prefix>-auth/``).
+A worker reads the jobs, the drains, the rules of notices and who looks at its runs, and writes none of them; it has no
+access to former specs, which managers restore, to channels and silences, nor to what says who may do what
+(``<prefix>-auth/``).
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ def of_worker(key_prefix: str) -> tuple[Permission, ...]:
         *(Permission(prefix=prefix, may=May.READ) for prefix in (keys.jobs, keys.drains)),
         # Without it the worker does not tell what rules alone ask for: so a role of an older version will do.
         Permission(prefix=keys.rules, may=May.READ, is_needed=False),
+        # And without this one nobody sees what its runs print before they have ended.
+        Permission(prefix=keys.tails, may=May.READ, is_needed=False),
         *(Permission(prefix=prefix, may=May.READ_AND_WRITE) for prefix in written),
     )
 

@@ -23,6 +23,7 @@ last.py statistics.py versions.py
                                 what each job came to; what each day came to; what each job was
 outbox.py alerts.py notices.py  what records tell, until notices are made of it; what alerts are open;
                                 what is told to people, and how far each channel is
+tails.py                        what runs print while somebody looks
 audit.py                        who did what: entries that are only ever inserted
 retention.py                    what is forgotten, and in which steps
 """
@@ -45,11 +46,13 @@ from common.runlog.pages import RunFilter, RunPage
 from common.runlog.retention import KeptJob, OldRecord, RetentionState
 from common.runlog.statistics import SpanCounts
 from common.runlog.store import RunLog
+from common.runlog.tails import Chunk, Tails
 
 __all__ = [
     "Advance",
     "AuditFilter",
     "AuditPage",
+    "Chunk",
     "JobResults",
     "KeptEntry",
     "KeptJob",
@@ -64,6 +67,7 @@ __all__ = [
     "RunLog",
     "RunPage",
     "SpanCounts",
+    "Tails",
     "WriteResult",
     "outbox_documents",
 ]

@@ -45,6 +45,7 @@ from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DAY_MS, Counts, SpanCounts, Statistics
+from common.runlog.tails import Tails
 from common.runlog.versions import Versions
 
 _log = logging.getLogger(__name__)
@@ -100,6 +101,8 @@ class RunLog:
         """What is told to people, and how far each channel is."""
         self.alerts = Alerts(self._client, store.get_collection("alerts"))
         """What is open, as the notifier knows it."""
+        self.tails = Tails(self._client, self._client.get_database(f"{database}-live", write_concern=WriteConcern(w=1)))
+        """What runs print while somebody looks."""
         self._outbox = Outbox(store.get_collection("outbox"))
         self._statistics = Statistics(store.get_collection("statistics"), self._log)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.

@@ -62,6 +62,8 @@ class Measured:
     failing: int | None
     """Of the jobs that there are, those whose newest record is a failure."""
     open_runs: int | None
+    live_outputs: int
+    """Runs that somebody looks at, through this manager."""
     oldest_run_s: float | None
     """For how long the oldest run that is going has been due to go; 0 where none goes."""
     today: SpanCounts | None
@@ -84,6 +86,7 @@ def families(seen: Measured) -> Iterator[Metric]:
     if seen.sessions is not None:
         yield _gauge("etcron_sessions_open", "Sessions of people who have logged in.", seen.sessions)
     yield from _notices(seen)
+    yield _gauge("etcron_live_outputs", "Runs whose output this manager reads for who looks.", seen.live_outputs)
     yield from _jobs(seen)
     if seen.workers is not None:
         yield from _workers(seen.workers, seen.clocks, seen.report.clocks["maxClockSkewMs"])
@@ -282,6 +285,7 @@ async def measured(parts: Parts) -> Measured:
         jobs=watching.catalog.states if jobs_known else None,
         failing=failing if jobs_known else None,
         open_runs=len(watching.open_runs) if runs_known else None,
+        live_outputs=len(parts.tails),
         oldest_run_s=watching.open_runs.oldest_ms(parts.clock.wall_ms()) / 1000 if runs_known else None,
         today=today,
         workers=workers,

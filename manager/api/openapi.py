@@ -74,6 +74,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     described["responses"] = responses = {}
     for status, schema in operation.answers.items():
         content = {operation.media_type: {} if schema is None else {"schema": schema}}
+        content |= {one: {} for one in operation.also}
         responses[str(status)] = {"description": "Done.", "content": content, **headers}
     for status in sorted(set(refuses)):
         problem = {"application/problem+json": {"schema": ref("Problem")}}

@@ -19,6 +19,7 @@ from manager.api import (
     login_oidc,
     notice_bodies,
     notices,
+    output,
     rules,
     run_now,
     runs,
@@ -63,6 +64,8 @@ class Operation:
     refuses: Sequence[int] = ()
     """Beside what any call may refuse."""
     media_type: str = "application/json"
+    also: Sequence[str] = ()
+    """Other types that it may answer with."""
 
 
 _OUTCOME: Final[Schema] = {"type": "string", "enum": ["killed", "finished", "pending"]}
@@ -258,9 +261,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         parameters=(given.RUN,), answers={200: ref("Run")}, refuses=(404,),
     ),
     Operation(
-        method="get", path=f"{_RUN}/output", tag="runs", summary="The stored output as text.", media_type="text/plain",
-        parameters=(given.RUN, *runs.OutputQuery.parameters()),
-        answers={200: None}, refuses=(404,),
+        method="get", path=f"{_RUN}/output", tag="runs", summary="What it has printed, also while it goes.",
+        parameters=(given.RUN, output.LAST_EVENT_ID, *output.OutputQuery.parameters()),
+        answers={200: output.OUTPUT}, refuses=(404,), also=("text/event-stream", "text/plain"),
     ),
     Operation(
         method="post", path=f"{_RUN}/kill", tag="runs", summary="End one run.", parameters=(given.RUN,),

@@ -22,6 +22,7 @@ from manager.api import (
     login_oidc,
     metrics,
     notices,
+    output,
     rules,
     run_now,
     runs,
@@ -50,7 +51,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/readyz", readyz)
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     for calls in (
-        audit, bulk, jobs, runs, run_now, workers, versions, statistics, forecast, timeline, events, system,
+        audit, bulk, jobs, runs, output, run_now, workers, versions, statistics, forecast, timeline, events, system,
         openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain, channels, rules, silences,
         alerts, notices,
     ):  # fmt: skip

@@ -1,4 +1,4 @@
-"""``/api/v1/runs``: records by pages, one run with its output, its output alone as text; its kill, and giving it up."""
+"""``/api/v1/runs``: records by pages, one run with its output; its kill, and giving it up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.schemas import array, text
 from manager.http.bodies import NEEDED_REASON, REASON
-from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, whole
+from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single
 from manager.parts import PARTS, Parts, answer, caller, rights
 from manager.use_cases.kills import KillOutcome
 from manager.use_cases.run_rights import check_record, no_run
@@ -32,10 +32,6 @@ _LOOK_S: Final = 0.1
 RUNNING: Final = "running"
 """The status, beside the verdicts, of a run that has none yet: it is claimed or running."""
 _STATUSES: Final = (RUNNING, *map(str, Verdict))
-_OUTPUT_HEADERS: Final = {
-    # Whatever a command has printed: no browser may take it for a page of ours.
-    "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
-}
 
 
 def _statuses(texts: list[str]) -> frozenset[str]:
@@ -60,15 +56,10 @@ class ListQuery(Query):
     limit: Limit
 
 
-class OutputQuery(Query):
-    download: Annotated[int, whole(0, 1, 0), Field(description="1: as a file.")]
-
-
 def add_routes(app: web.Application) -> None:
     """The calls on runs."""
     app.router.add_get("/api/v1/runs", list_runs)
     app.router.add_get("/api/v1/runs/{id}", show_run)
-    app.router.add_get("/api/v1/runs/{id}/output", send_output)
     app.router.add_post("/api/v1/runs/{id}/kill", kill_run)
     app.router.add_post("/api/v1/runs/{id}/give-up", give_up_run)
 
@@ -98,20 +89,6 @@ async def list_runs(request: web.Request) -> web.Response:
 async def show_run(request: web.Request) -> web.Response:
     """One run with all its times and its output; one that waits or is still open as etcd knows it."""
     return answer(await request.app[PARTS].history.run(request.match_info["id"], rights(request)))
-
-
-@needs(Role.VIEWER)
-async def send_output(request: web.Request) -> web.Response:
-    """The whole stored output as plain text, in a sandbox; ``?download=1`` as a file."""
-    asked, run = OutputQuery.read(request), request.match_info["id"]
-    output = await request.app[PARTS].history.output(run, rights(request))
-    headers = dict(_OUTPUT_HEADERS)
-    if asked.download:
-        # A name that every system takes: what is not plain in the id becomes `_`.
-        plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in run)
-        headers["Content-Disposition"] = f'attachment; filename="{plain[:150]}.txt"'
-    body = output.encode(errors="replace")
-    return web.Response(body=body, content_type="text/plain", charset="utf-8", headers=headers)
 
 
 @needs(Role.OPERATOR)

@@ -109,7 +109,7 @@ def guard(hosts: Hosts) -> Middleware:
             message = f"Host: {foreign[0][:100]!r} is not a name of this manager"
             remedy = "call it by its address, or add the name to allowedHosts"
             raise RequestError(403, f"{message}; {remedy}", code="foreign-host")
-        if request.method not in READ_ONLY or request.path in _STREAMS:
+        if request.method not in READ_ONLY or request.path in _STREAMS or "follow" in request.query:
             _check_origin(request)
         for encoding in request.headers.getall("Content-Encoding", ()):
             if encoding.strip().casefold() != "identity":

@@ -7,6 +7,7 @@ run_list.py history.py pending.py ending.py
                                 over, but for processes that cannot be ended
 span_counts.py                  what days and hours came to, of what a caller may know
 durations.py                    how long a job's runs took, as a chart shows it
+output.py                       what a run has printed, also while it goes
 told.py                         open alerts, and what waits to be told
 timelines.py                    lanes over a span of time: what ran, what runs, what is to come
 forecasts.py                    what the fires to come want, and whose they are

@@ -6,4 +6,5 @@ catalog.py open_runs.py eligibility.py
 blocked.py                      jobs whose marks lie ahead
 notices.py                      channels, rules and silences
 events.py                       live events for browsers
+tails.py                        what runs print while somebody looks
 """

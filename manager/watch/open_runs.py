@@ -108,9 +108,13 @@ class OpenRuns:
         matching = (run for run in runs if _matches(run, wanted) and (after is None or run.place < after))
         return heapq.nlargest(limit, matching, key=lambda run: run.place)
 
+    def get(self, run: RunId) -> OpenRun | None:
+        """The run, while it is still going."""
+        return self._by_job.get(run.job_name, {}).get(run)
+
     def has(self, run: RunId) -> bool:
         """Whether the run is still going."""
-        return run in self._by_job.get(run.job_name, ())
+        return self.get(run) is not None
 
     def awaits_record(self, job: str) -> bool:
         """Whether something has come of one of its fires already of which the log has no record yet."""

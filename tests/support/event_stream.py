@@ -34,6 +34,8 @@ class EventStream:
         fields: dict[str, str] = {}
         async with asyncio.timeout(10):
             while line := (await self.response.content.readline()).decode():
+                if line == "\n" and "event" not in fields:
+                    continue  # only that it goes on
                 if line == "\n":
                     return Event(kind=fields["event"], data=json.loads(fields["data"]), id=fields.get("id"))
                 name, _, value = line.rstrip("\n").partition(": ")

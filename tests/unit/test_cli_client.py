@@ -22,7 +22,7 @@ from cli.__main__ import main
 from cli.arguments import seconds
 from cli.client import Client, ProblemError, job_path, run_path
 from cli.errors import CommandError, ExitStatus
-from cli.job_running import wait_for_end
+from cli.following import wait_for_end
 from cli.job_saving import setting
 from cli.printing import one_line, print_json, print_pairs, print_table, say, tell
 from cli.times import instant

@@ -37,5 +37,13 @@ def test_output_without_a_value_is_told_as_it_is(values: list[bytes], text: byte
         assert masked(values, [text]) == text
 
 
+def test_output_waits_only_where_it_may_be_the_beginning_of_a_value() -> None:
+    mask = Mask([b"password", b"secret"])
+    assert [mask.feed(piece) for piece in (b"a line\n", b"it is p", b"assw", b"ord", b"s")] == [
+        b"a line\n", b"it is ", b"", b"***", b""
+    ]  # fmt: skip
+    assert mask.end() == b"s"
+
+
 def test_value_that_begins_like_another_is_hidden_whole() -> None:
     assert masked([b"pass", b"password"], [b"my pass", b"word and pass"]) == b"my *** and ***"

@@ -122,3 +122,26 @@ def test_keeps_as_much_text_as_the_limit_says() -> None:
     output = kept(8 << 20, printed)
     assert output.text().encode() == printed
     assert not output.truncated
+
+
+def test_newest_of_what_is_kept_is_told_with_its_place() -> None:
+    output = kept(20, b"0123456789" * 1_000)
+    assert output.newest(0, 64) == [(0, b"0123456789"), (9_990, b"0123456789")]
+    assert output.newest(9_995, 64) == [(9_995, b"56789")]
+    assert output.newest(10_000, 64) == []
+    assert kept(0, b"nothing of it is kept").newest(0, 64) == []
+    assert kept(100, b"abc").newest(1, 64) == [(1, b"bc")]
+
+
+def test_of_more_than_is_told_at_once_the_newest_and_at_first_some_of_the_head() -> None:
+    output = kept(100, b"head" + b"-" * 92 + b"tail")
+    assert output.newest(0, 16) == [(0, b"head"), (88, b"-" * 8 + b"tail")]
+    assert output.newest(4, 16) == [(84, b"-" * 12 + b"tail")]
+
+
+def test_no_character_is_torn_that_is_told() -> None:
+    output = kept(100, "\N{SNOWMAN}".encode() * 3 + "\N{SNOWMAN}".encode()[:2])
+    assert output.newest(0, 100) == [(0, "\N{SNOWMAN}".encode() * 3)]
+    assert output.newest(3, 7) == [(6, "\N{SNOWMAN}".encode())]
+    output.add("\N{SNOWMAN}".encode()[2:])
+    assert output.newest(9, 100) == [(9, "\N{SNOWMAN}".encode())]

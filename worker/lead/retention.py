@@ -4,7 +4,7 @@
 
 A step takes what one deletion of some hundred documents takes; after it, this rests for many times as long; less long
 after a long pass, so that what goes keeps up with what comes. It runs beside the steward's duties, not among them: a
-slow log store holds up no lost run. Two at once do no harm.
+slow log store holds up no lost run. Two at once do no harm. What runs printed while somebody looked goes after an hour.
 
 A record whose run key is still in etcd stays (!): it is what settles that run. Without it the run of a worker that has
 died after the delivery would be lost, and run again.
@@ -22,7 +22,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.values import is_job_name
 from common.protocol.keys import Keys, RunId
-from common.runlog import KeptJob, OldRecord, RetentionState
+from common.runlog import KeptJob, OldRecord, RetentionState, Tails
 
 _log = logging.getLogger(__name__)
 
@@ -42,10 +42,14 @@ _UNCOUNTED_MS: Final = 2 * 3_600_000
 """How long ago records were planned that go by number: the statistics have counted their hour when it was over."""
 _LEFT_ALONE_MS: Final = 30 * _DAY_MS
 """How long the results of a deleted job stay where records go at no age."""
+LIVE_MS: Final = 3_600_000
+"""How long live output stays of a run whose worker has died."""
 
 
 class Forgetful(Protocol):
     """What retention asks of the log store: see `common.runlog.RunLog`."""
+
+    tails: Tails
 
     async def old_records(self, before_ms: int, *, after: str = "", limit: int) -> list[OldRecord]: ...
 
@@ -113,6 +117,7 @@ class Retention:
                 await asyncio.sleep(PASS_EVERY_S)
 
     async def _pass(self) -> None:
+        await self._forget_live_output()
         if not self._days and not self._per_job:
             await self._store.put_retention(None)
             return
@@ -132,6 +137,15 @@ class Retention:
                 removed=self._removed,
             )
         )  # fmt: skip
+
+    async def _forget_live_output(self) -> None:
+        """A user of the log store who may not write it has none: that is told to those who look, and nobody else."""
+        if self._is_clock_off():
+            return
+        try:
+            await self._store.tails.forget(self._clock.wall_ms() - LIVE_MS)
+        except UnavailableError as error:
+            _log.debug("live output is left: %s", error, extra={"action": "retention.live_left"})
 
     async def _look_at_jobs(self) -> None:
         after = ""

@@ -17,13 +17,13 @@ class Mask:
     def __init__(self, values: Sequence[bytes]) -> None:
         """``values``: none is empty; the longest first, so that one which begins like another is hidden whole."""
         self._pattern = re.compile(b"|".join(map(re.escape, values)))
-        self._may_begin = max(map(len, values)) - 1
-        """So many bytes at the end may be the beginning of a value."""
+        self._values = tuple(values)
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """What can be told of the output so far; what may be a value's beginning is held back."""
-        return self._take(self._held + chunk, keep=self._may_begin)
+        """What can be told of the output so far; an end that is the beginning of a value is held back."""
+        data = self._held + chunk
+        return self._take(data, keep=max(_begun(value, data) for value in self._values))
 
     def end(self) -> bytes:
         """What was held back."""
@@ -42,3 +42,11 @@ class Mask:
         told += data[done:upto]
         self._held = data[upto:]
         return bytes(told)
+
+
+def _begun(value: bytes, data: bytes) -> int:
+    """How many bytes at the end are the beginning of this value, and not all of it."""
+    start = data.find(value[0], max(0, len(data) - len(value) + 1))
+    while start >= 0 and not value.startswith(data[start:]):
+        start = data.find(value[0], start + 1)
+    return 0 if start < 0 else len(data) - start

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 MOST_TEXT_BYTES = 15 * 1024 * 1024
 """Of the text, in UTF-8: with the rest of its record it stays below the 16 MiB of a document in the log store."""
 _LONGEST_SHOWN = 3
@@ -41,6 +43,38 @@ class Output:
             if len(self._tail) > self._tail_limit + _SLACK:
                 self._trim()
 
+    def newest(self, after: int, most: int) -> list[tuple[int, bytes]]:
+        """What is kept of the bytes from this place on, at most so many, each piece with its place; the newest of them,
+        and where it is asked for from the beginning, a quarter of the first. No character is torn, but by ``after``.
+        """
+        upto = self.printed
+        if upto - after <= most:
+            bounds = [(after, upto)]
+        else:
+            head = 0 if after else most // 4
+            bounds = [(0, head), (upto - (most - head), upto)]
+        pieces = [piece for start, end in bounds for piece in self._kept(start, end)]
+        whole = []
+        for start, piece in pieces:
+            begun = piece if start == after else _without_torn_start(piece)
+            if told := _without_torn_end(begun):
+                whole.append((start + len(piece) - len(begun), told))
+        return whole
+
+    def _kept(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Of these bytes those that are kept: in one piece where nothing is missing between."""
+        spare = max(0, len(self._tail) - self._tail_limit)  # what is not trimmed yet is kept no more
+        tail_from = self.printed - len(self._tail) + spare
+        head = bytes(self._head[start:end])
+        tail = bytes(self._tail[max(start - tail_from, 0) + spare : max(end - tail_from, 0) + spare])
+        if head and tail and start + len(head) == max(start, tail_from):
+            yield start, head + tail
+            return
+        if head:
+            yield start, head
+        if tail:
+            yield max(start, tail_from), tail
+
     @property
     def truncated(self) -> bool:
         """Whether more was printed than is kept."""
@@ -66,18 +100,19 @@ class Output:
 
     def _text(self) -> str:
         if not self.truncated:
-            return _decode(bytes(self._head) + self._tail)
+            return as_text(bytes(self._head) + self._tail)
         self._trim()
         head, tail = _without_torn_end(bytes(self._head)), _without_torn_start(bytes(self._tail))
         line_break = b"" if not head or head.endswith(b"\n") else b"\n"
         mark = f"... {self.printed - len(head) - len(tail):,} bytes cut ...\n".encode()
-        return _decode(head + line_break + mark + tail)
+        return as_text(head + line_break + mark + tail)
 
     def _trim(self) -> None:
         del self._tail[: max(0, len(self._tail) - self._tail_limit)]
 
 
-def _decode(kept: bytes) -> str:
+def as_text(kept: bytes) -> str:
+    """What is not UTF-8 becomes U+FFFD, NUL becomes U+2400."""
     return kept.decode("utf-8", errors="replace").replace(_NUL, _NUL_SHOWN)
 
 

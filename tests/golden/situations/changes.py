@@ -331,3 +331,19 @@ async def head_of_the_audit_is_told(stage: Stage) -> None:
             async with stage.recorded(), running(audit.tell_head()):
                 recorder = stage.recorder
                 await wait_until(lambda: recorder.told() != [] and recorder.is_answered, description="etcd was told")
+
+
+# Looks at what runs print
+
+
+@situation
+async def run_is_looked_at_until_it_has_ended(stage: Stage) -> None:
+    async with stage.manager(loops=True) as manager:
+        run = await claim(manager, "j", BEFORE)
+        await wait_until(lambda: manager.parts.watching.open_runs.has(run), description="the manager sees it")
+        await wait_until(lambda: manager.parts.presence.is_shown, description="the manager is shown")
+        async with stage.recorded(touching("tails/")):
+            with manager.parts.tails.viewing(run, by="me") as tail:
+                await wait_until(lambda: tail.asked is not None, description="the look is in etcd")
+            await manager.etcd.delete(manager.keys.run(run))
+            await wait_until(lambda: not len(manager.parts.tails), description="nobody looks any more")

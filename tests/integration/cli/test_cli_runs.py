@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
@@ -11,7 +12,7 @@ from common.protocol.roster import Left, RosterEntry
 from common.protocol.run import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
-from tests.support.open_runs import claim
+from tests.support.open_runs import claim, settle
 from tests.support.records import PLAN_0_MS, record
 from tests.support.waiting import wait_until
 
@@ -67,6 +68,19 @@ async def test_show_and_log_of_a_run(etcron: Etcron, manager: Managed) -> None:
     assert (await etcron.ok("run", "log", str(run.run_id))).out == NASTY
     assert (await etcron("run", "log", "backup@1#1")).status == 3
     assert (await etcron("run", "show", "nonsense")).status == 5
+
+
+async def test_log_follows_a_run_to_its_end(etcron: Etcron, manager: Managed) -> None:
+    run = await claim(manager, "j", time.time_ns() // 1_000_000 - 1000)
+    follows = asyncio.create_task(etcron("run", "log", "-f", str(run)))
+    await wait_until(lambda: manager.parts.tails.viewers == 1, description="it follows")
+    await settle(manager, run, Verdict.FAILED, exit_code=3, err="exit status 3", output="said\n", output_bytes=5)
+    result = await follows
+    assert (result.status, result.out) == (1, "said\n")
+    assert f"{run}: failed: exit status 3" in result.err
+    again = await etcron("run", "log", "-f", str(run))
+    assert (again.status, again.out) == (1, "said\n")
+    assert (await etcron("run", "log", "-f", "backup@1#1")).status == 3
 
 
 async def test_log_of_a_job_with_output(etcron: Etcron, manager: Managed) -> None:

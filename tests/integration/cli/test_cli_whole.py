@@ -49,6 +49,14 @@ async def test_run_and_wait_has_the_runs_output_and_verdict(etcron: Etcron) -> N
     assert result.err.rstrip().endswith("on worker-1)")
 
 
+async def test_run_and_follow_has_the_output_and_the_verdict(etcron: Etcron) -> None:
+    await saved(etcron, "slow", "echo one; sleep 1; printf two; exit 3")
+    result = await etcron("job", "run", "slow", "--follow")
+    assert (result.status, result.out) == (1, "one\ntwo\n"), result
+    assert ": failed: exit status 3 (took " in result.err
+    assert (await etcron("job", "run", "slow", "--follow", "-o", "json")).status == 2
+
+
 async def test_run_that_fails_is_a_no(etcron: Etcron) -> None:
     await saved(etcron, "fails", "echo sorry; exit 3")
     result = await etcron("job", "run", "fails", "--wait")

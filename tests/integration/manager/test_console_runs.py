@@ -24,11 +24,14 @@ def path(run: RunId | str, call: str = "") -> str:
 
 # Output
 
+AS_TEXT = {"Accept": "application/json, text/plain"}
+"""As older command lines ask for it."""
+
 
 async def test_output_is_text_in_a_sandbox(manager: Managed) -> None:
     run = RunId.planned("j", 5_000)
     await manager.write([record_of(run, output=NASTY)])
-    answer = await manager.http.get(path(run, "/output"))
+    answer = await manager.http.get(path(run, "/output"), headers=AS_TEXT)
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -48,7 +51,8 @@ async def test_output_can_be_downloaded(manager: Managed) -> None:
 async def test_output_that_is_not_there(manager: Managed) -> None:
     await problem_of(await manager.http.get(path("j@1#1", "/output")), 404)
     run = await claim(manager, "j", now_ms())
-    assert "once the run has ended" in (await problem_of(await manager.http.get(path(run, "/output")), 404))["detail"]
+    answer = await manager.http.get(path(run, "/output"), headers=AS_TEXT)
+    assert "once the run has ended" in (await problem_of(answer, 404))["detail"]
     assert (await manager.get(path(run)))["state"] in ("claimed", "running")
     await problem_of(await manager.http.get(path("no-run", "/output")), 400)
     await problem_of(await manager.http.get(path("j@1#1", "/output"), params={"download": "x"}), 400)

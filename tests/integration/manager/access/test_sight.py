@@ -139,8 +139,9 @@ MATRIX: Final = {
         ours=(f"{RUNS}/{quote('ours-job@1000000#1')}",), theirs=(f"{RUNS}/{{run}}",), shows=("ours-output",)
     ),
     "GET /api/v1/runs/{id}/output": Look(
-        ours=(f"{RUNS}/{quote('ours-job@1000000#1')}/output",), theirs=(f"{RUNS}/{{run}}/output",),
-        shows=("ours-output",),
+        ours=(f"{RUNS}/{quote('ours-job@1000000#1')}/output", f"{RUNS}/{quote('ours-job@1000000#1')}/output?follow=1"),
+        theirs=(f"{RUNS}/{{run}}/output", f"{RUNS}/{{run}}/output?follow=1", f"{RUNS}/{{run}}/output?tail=1"),
+        shows=("ours-output", "ours-output"),
     ),
     "GET /api/v1/statistics": Look(
         ours=("/api/v1/statistics", "/api/v1/statistics?job=ours-job", "/api/v1/statistics?job=moved-job"),
