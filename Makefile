@@ -111,11 +111,11 @@ try-assets:
 # Debian's Chromium, for tests/console, and a library of the program that drives it. Its headless shell takes a third less
 # of the processor; without one of them those tests are skipped, and say so.
 chromium:
-	@{ command -v chromium-headless-shell && ls /usr/lib/*/libatomic.so.1; } >/dev/null 2>&1 || { \
+	@{ command -v chromium-headless-shell && ls /usr/lib/*/libatomic.so.1 /usr/share/fonts/truetype/wqy/wqy-microhei.ttc; } >/dev/null 2>&1 || { \
 	    [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	    echo "chromium-headless-shell or libatomic1 is missing; installing them with apt-get" && \
+	    echo "chromium-headless-shell, libatomic1 or a Chinese font is missing; installing them with apt-get" && \
 	    { apt-get update --quiet >/dev/null || true; } && \
-	    DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium-headless-shell libatomic1 >/dev/null; } || \
+	    DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium-headless-shell libatomic1 fonts-wqy-microhei >/dev/null; } || \
 	    command -v chromium >/dev/null || echo "chromium could not be installed: the tests of the console are skipped"
 
 # libfaketime, for wrong clocks in tests and in `make chaos`. Without it no clock is wrong there, and they say so.

@@ -9,7 +9,7 @@ login.py profiles.py            `login`, `logout`, `whoami`; what is kept of a l
 users.py services.py tokens.py sessions.py bindings.py access.py secret_text.py
                                 who may do what: clients of a manager, by noun; secrets that are typed
 channels.py rules.py silences.py alerts.py notices.py
-                                what is told to people, and where: clients of a manager, by noun
+                                channels, rules, alerts and messages: clients of a manager, by noun
 cron.py                         what an expression means, without any server
 signing.py                      on a manager's host: keys, and signatures for jobs that have none
 client.py                       a manager's HTTP API, and what waits for it

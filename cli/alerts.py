@@ -26,7 +26,7 @@ def parser() -> Parser:
     )  # fmt: skip
     listing.add_argument("--ended", action="store_true", help="those that are over")
     listing.add_argument("--job", metavar="JOB", help="of this job alone")
-    listing.add_argument("--limit", type=count(1, 10_000), default=100, metavar="N", help="at most so many (100)")
+    listing.add_argument("--limit", type=count(1, 10_000), default=100, metavar="N", help="at most N (100)")
     ack.add_argument("names", metavar="JOB", nargs="+")
     add_reason(ack)
     add_output(listing)

@@ -84,7 +84,12 @@ def _list(arguments: argparse.Namespace) -> int:
         channels = list(client.items(CHANNELS, {}, warnings=[]))
     heads = ("NAME", "KIND", "TO", "STATE", "LAST SENT", "DESCRIPTION")
     return print_records(
-        arguments.output, heads, channels, _row, none="no channels: nobody is told", spare=("DESCRIPTION", "LAST SENT")
+        arguments.output,
+        heads,
+        channels,
+        _row,
+        none="no channels: no messages are sent",
+        spare=("DESCRIPTION", "LAST SENT"),
     )
 
 

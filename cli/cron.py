@@ -113,7 +113,7 @@ def _schedule(arguments: argparse.Namespace) -> CronSchedule:
         return parse_cron(arguments.expr, timezone=arguments.tz, job=arguments.job)
     except ScheduleError as error:
         is_zone = error.field == "timezone"
-        message = f"{'--tz' if is_zone else error.field}: {error.text!r} {error.message}; {error.remedy}"
+        message = f"--tz: {error.text!r} {error.message}; {error.remedy}" if is_zone else str(error)
         raise CommandError(message, ExitStatus.USAGE if is_zone else ExitStatus.REFUSED) from error
 
 

@@ -44,12 +44,12 @@ def add_to(verbs: Verbs) -> None:
             help=f"{does}: ISO 8601, or 30m, 24h, 7d ago",
         )  # fmt: skip
     fires.add_argument("--not-run", action="store_true", help="those alone of which no process is known")
-    fires.add_argument("--limit", type=count(1, 100_000), default=50, metavar="N", help="so many (50)")
+    fires.add_argument("--limit", type=count(1, 100_000), default=50, metavar="N", help="at most N (50)")
     log = add_command(
         verbs, "log", _log, does="the runs of a job, newest first, and the fires that did not run, with the reason",
         examples=("etcron job log backup --status failed,timeout --limit 5 --output",),
     )  # fmt: skip
-    log.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="so many (20)")
+    log.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="at most N (20)")
     log.add_argument(
         "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost or running (repeatable)"
     )

@@ -95,7 +95,7 @@ def _add_versions(verbs: Verbs) -> None:
     )  # fmt: skip
     versions.add_argument("name", metavar="NAME")
     versions.add_argument("revision", nargs="?", metavar="REV", help="show this one, and how the job differs from it")
-    versions.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="so many (20)")
+    versions.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="at most N (20)")
     restore = add_command(
         verbs, "restore", _restore, does="make a job what it was at a revision (which is a new version of it)",
         examples=("etcron job restore backup 1234",),

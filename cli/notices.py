@@ -1,4 +1,4 @@
-"""`etcron notice list`, `resend`: what is told, and what came of it."""
+"""`etcron notice list`, `resend`: the messages of each channel, and whether they were sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STATES: Final = ("waiting", "sending", "sent", "failed")
 
 def parser() -> Parser:
     """The command line of the group."""
-    group, verbs = add_group("etcron notice", "A notice is what is told on one channel; they are kept for 30 days.")
+    group, verbs = add_group("etcron notice", "A notice is a message to one channel; notices are kept for 30 days.")
     listing = add_command(
         verbs, "list", _list, does="notices, the newest first",
         examples=("etcron notice list --state failed", "etcron notice list --channel ops --limit 20"),
@@ -27,7 +27,7 @@ def parser() -> Parser:
     )  # fmt: skip
     listing.add_argument("--state", choices=_STATES, help="of this state alone")
     listing.add_argument("--channel", metavar="CHANNEL", help="to this channel alone")
-    listing.add_argument("--limit", type=count(1, 10_000), default=100, metavar="N", help="at most so many (100)")
+    listing.add_argument("--limit", type=count(1, 10_000), default=100, metavar="N", help="at most N (100)")
     resend.add_argument("ids", metavar="ID", nargs="+")
     add_output(listing)
     for command in (listing, resend):

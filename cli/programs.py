@@ -20,7 +20,7 @@ from common.version import VERSION
 _VERSION: Final = f"etcron {VERSION}"
 _ELSEWHERE: Final = (
     ("manager", "start a manager: HTTP API and pages (etcron manager --help)"),
-    ("notifier", "start a process that only tells people: notices are made and sent (etcron notifier --help)"),
+    ("notifier", "start a process that only makes and sends messages (etcron notifier --help)"),
     ("worker", "start a worker: runs the commands (etcron worker --help); or: list, drain, undrain, forget"),
     ("job", "save, list, show, run, kill, apply ... jobs (etcron job --help)"),
     ("run", "show, list, kill runs and read their output (etcron run --help)"),
@@ -42,7 +42,7 @@ _ELSEWHERE: Final = (
     ("rule", "which events of which jobs go where: add, list, remove (etcron rule --help)"),
     ("silence", "keep messages back for a while: add, list, end (etcron silence --help)"),
     ("alert", "problems that are open: list, acknowledge (etcron alert --help)"),
-    ("notice", "what was told, and what came of it: list, resend (etcron notice --help)"),
+    ("notice", "messages sent, and those that failed: list, resend (etcron notice --help)"),
     ("signing", "keys that jobs are signed with, on a manager's host (etcron signing --help)"),
 )
 """What is loaded by itself; here it is only listed."""

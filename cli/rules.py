@@ -40,12 +40,12 @@ def parser() -> Parser:
         "--on", action="append", choices=tuple(map(str, EventKind)), metavar="EVENT",
         help="an event (repeatable); by default problems, and that they are over",
     )  # fmt: skip
-    add.add_argument("--after", type=count(1, 100), metavar="N", help="only after so many problems in a row (1)")
+    add.add_argument("--after", type=count(1, 100), metavar="N", help="only after N problems in a row (1)")
     add.add_argument(
         "--repeat-hours",
         type=count(0, 720),
         metavar="N",
-        help="tell a problem that goes on again after so long (24); 0: never",
+        help="repeat the message after so long while the problem continues (24); 0: never",
     )
     add.add_argument("--required", action="store_true", help="no silence covers it")
     add.add_argument("--description", metavar="TEXT", help="what it is for")
@@ -62,7 +62,7 @@ def _list(arguments: argparse.Namespace) -> int:
         rules = list(client.items(RULES, {}, warnings=[]))
     heads = ("NAME", "FOR", "ON", "AFTER", "TO", "REPEAT", "DESCRIPTION")
     return print_records(
-        arguments.output, heads, rules, _row, none="no rules: only what jobs say themselves is told",
+        arguments.output, heads, rules, _row, none="no rules: only channels that jobs name get messages",
         spare=("DESCRIPTION", "REPEAT", "AFTER"),
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ def parser() -> Parser:
         listing.add_argument(
             option, dest=option[2:] + "_", metavar="TIME", help=f"{does}: ISO 8601, or 30m, 24h, 7d ago"
         )
-    listing.add_argument("--limit", type=count(1, 1_000_000), default=50, metavar="N", help="so many (50)")
+    listing.add_argument("--limit", type=count(1, 1_000_000), default=50, metavar="N", help="at most N (50)")
     for command in (show, log, kill, give_up, listing):
         add_server(command)
     for command in (show, listing):

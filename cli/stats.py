@@ -29,7 +29,7 @@ def parser() -> Parser:
     )
     top = Parser(prog="etcron stats", description=does, epilog=_EXAMPLES + EXIT_STATUSES)
     top.add_argument("job", metavar="JOB", nargs="?", help="of this job (of all)")
-    top.add_argument("--days", type=count(1, 400), default=30, metavar="N", help="the last so many, with today (30)")
+    top.add_argument("--days", type=count(1, 400), default=30, metavar="N", help="the last N, with today (30)")
     add_server(top)
     add_output(top)
     top.add_argument("--json", action="store_const", const="json", dest="output", help="the same as -o json")

@@ -157,12 +157,12 @@ def wait_until_drained(
 
 
 def _goes_on(worker: Document, idle: dict[str, int]) -> bool:
-    """CommandError: somebody has undrained it. ``idle``: the beats by which workers had nothing to run any more.
+    """CommandError: it was undrained meanwhile. ``idle``: the beats by which workers had nothing to run any more.
 
     It takes two of them: the first may have been put before a run that was claimed just before the drain.
     """
     if not worker.get("drained"):
-        raise CommandError(f"{worker['name']} is not drained any more: somebody has undrained it", ExitStatus.CONFLICT)
+        raise CommandError(f"{worker['name']} is not drained any more: it was undrained meanwhile", ExitStatus.CONFLICT)
     beat = worker.get("beat")
     if worker.get("state") == "draining" or beat is None:
         idle.pop(worker["name"], None)

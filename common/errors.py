@@ -54,8 +54,14 @@ class ScheduleError(EtcronError):
         self.text = text
         """The offending text, as given (shortened beyond 80 characters)."""
         self.message = message
+        """What is wrong with it: it goes on after the text."""
         self.remedy = remedy
-        super().__init__(f"{field} {text!r}: {message}; {remedy}")
+        super().__init__(f"{self.sentence}; {remedy}")
+
+    @property
+    def sentence(self) -> str:
+        """``Hour 25 is not between 0 and 23``."""
+        return f"{self.field.capitalize()} {self.text if self.text.isdigit() else repr(self.text)} {self.message}"
 
 
 class NotFoundError(EtcronError):

@@ -32,7 +32,7 @@ _OF_THE_LINE: Final = frozenset({
     "jitterSeconds", "enabled",
 })  # fmt: skip
 """What a line, and the variables above it, say of its job; of `enabled` only `--enable` says anything. `overlap` is as
-cron has it for a new job, and then whoever runs it decides; so is `notify`, of a job that tells nobody."""
+cron has it for a new job, and then whoever runs it decides; so is `notify`, of a job that names no channel."""
 
 
 def parser() -> Parser:
@@ -182,7 +182,8 @@ def checked(client: Client, account: Sequence[Told]) -> list[Told]:
             if errors and "notify" in one.document and all(error["field"].startswith("notify") for error in errors):
                 # A job whose channel is not there yet is imported all the same, without `notify`.
                 document = {field: value for field, value in one.document.items() if field != "notify"}
-                one = replace(one, document=document, notes=(*one.notes, f"tells nobody: {'; '.join(told(errors))}"))
+                notes = (*one.notes, f"no notifications: {'; '.join(told(errors))}")
+                one = replace(one, document=document, notes=notes)
                 errors, warnings = check(client, wanted_of(one))
             if errors:
                 one = Told(line=one.line, became=Became.REFUSED, notes=("; ".join(told(errors)),))

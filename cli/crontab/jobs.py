@@ -140,7 +140,7 @@ def _job(
     try:
         parse_cron(expr, timezone=settings.timezone, job=name)
     except ScheduleError as error:
-        raise RefusedError(f"{error.field} {error.text!r}: {error.message}; {error.remedy}") from error
+        raise RefusedError(str(error)) from error
     notes: list[str] = []
     if entry.user is not None and not _USER.fullmatch(entry.user):
         raise RefusedError(f"{entry.user[:40]!r} is no user; without a user column leave out --system")
@@ -252,8 +252,8 @@ def _set_channel(settings: _Settings, value: str) -> str:
     if settings.channel is None:
         return "MAILTO: of the jobs below no output is mailed"
     return (
-        f"MAILTO: the jobs below tell the channel {settings.channel} of output and failures; if there is none, make it "
-        f"(etcron channel add {settings.channel} email --to {value} --from ... --host ...), and import again"
+        f"MAILTO: the jobs below send their output and failures to the channel {settings.channel}; if there is none, "
+        f"make it (etcron channel add {settings.channel} email --to {value} --from ... --host ...), and import again"
     )
 
 
@@ -261,8 +261,8 @@ def _set_zone(settings: _Settings, value: str) -> str:
     try:
         parse_cron("@yearly", timezone=value)
     except ScheduleError as error:
-        settings.bad_zone = f"CRON_TZ above it is {value!r}: {error.message}; {error.remedy}"
-        return f"CRON_TZ: {value!r}: {error.message}; {error.remedy}"
+        settings.bad_zone = f"CRON_TZ above it: {value!r} {error.message}; {error.remedy}"
+        return f"CRON_TZ: {value!r} {error.message}; {error.remedy}"
     settings.timezone, settings.bad_zone = value, None
     return f"CRON_TZ: the times below are those of {value}"
 

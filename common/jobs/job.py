@@ -321,13 +321,13 @@ class JobSpec:
         section="told", label="Slow after seconds", hint="A run that takes longer is reported. 0: never.",
         choices={"0": "never"})] = 0  # fmt: skip
     late_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
-        "lateAfterSeconds", "a fire that starts later than this after its time, jitter included, is reported as `late`; "
-        "0: none is", 60, section="told", label="Late after seconds",
+        "lateAfterSeconds", "a fire that starts later than this after its time, jitter included, is reported as "
+        "`late`; 0: none is", 60, section="told", label="Late after seconds",
         hint="A fire that starts this long after its time is reported. 0: never.",
         choices={"0": "never"})] = 0  # fmt: skip
     silent_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
-        "silentAfterSeconds", "a job that has not succeeded for so long is reported as `silent`, also where no fire was "
-        "planned; 0: it is not", 90_000, section="told", label="Silent after seconds",
+        "silentAfterSeconds", "a job that has not succeeded for so long is reported as `silent`, also where no fire "
+        "was planned; 0: it is not", 90_000, section="told", label="Silent after seconds",
         hint="No success for this long is reported, whatever the reason. 0: never.",
         choices={"0": "never"})] = 0  # fmt: skip
     suspicious_below_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(

@@ -107,12 +107,13 @@ def check_unicode(value: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value as a message repeats it: in ASCII, and short."""
+    """A value as a message repeats it: in its own script, without what is not seen, and short."""
     try:
-        told = json.dumps(value, ensure_ascii=True, default=str) if not isinstance(value, str) else ascii(value)
+        told = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
         return f"a very deep {kind_of(value)}"
-    return told if len(told) <= 60 else told[:57] + "..."
+    told = told if len(told) <= 60 else told[:57] + "..."
+    return told if told.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in told)
 
 
 def printable(name: str) -> str:

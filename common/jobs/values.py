@@ -139,7 +139,7 @@ class Expression(Kind):
         try:
             parse_cron(expression, timezone=info.context.timezone, job=info.context.name)
         except ScheduleError as error:
-            raise wrong(f"{error.field} {error.text!r}: {error.message}", error.remedy) from error
+            raise wrong(error.sentence, error.remedy) from error
         return expression
 
 

@@ -195,7 +195,7 @@ class SavedJob:
         """Read the value of ``jobs/<name>``; InvalidInputError where it is none of ours."""
         if not is_job_name(name):
             # What lies under such a name is no job, whatever it says: saving it as it is called cannot help.
-            message = f"{name[:60]!a}, the key's, is none that a job can have"
+            message = f"{name[:60]!r}, the key's, is none that a job can have"
             remedy = "delete it (here, or with `etcron job delete`), and save the job under another name"
             raise InvalidInputError([Problem(field="name", message=message, remedy=remedy)])
         document = load_object(value)

@@ -222,7 +222,7 @@ def parse(expr: str, job: str = "") -> Cron:
         both_days_restricted=both_days_restricted,
     )
     if cron.next_local(FIRST_LOCAL - 1) is None:
-        message = f"there is no such date from {FIRST_YEAR} to {LAST_YEAR} (day-of-month month day-of-week year)"
+        message = f"is no date from {FIRST_YEAR} to {LAST_YEAR} (day-of-month month day-of-week year)"
         raise _error(" ".join(fields[3:]), message, "choose a date that exists", field="day-of-month")
     return cron
 
@@ -253,7 +253,8 @@ def seven_fields(expr: str) -> tuple[str, str, str, str, str, str, str]:
         case [_, _, _, _, _, _] as six:
             line = " ".join(six)
             readings = f"with seconds first it is `{line} *`, with a year last `0 {line}`"
-            raise _error(expr, f"six fields can be read in two ways: {readings}", "write the one that you mean")
+            message = f"has six fields, which can be read in two ways: {readings}"
+            raise _error(expr, message, "write the one that you mean")
         case fields:
             message = f"has {len(fields)} field{'' if len(fields) == 1 else 's'}"
             remedy = "write seven: second minute hour day-of-month month day-of-week year, or a crontab's five"

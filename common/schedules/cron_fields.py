@@ -154,7 +154,7 @@ def parse_day_of_month(text: str, job: str) -> DayOfMonthRule:
         elif match := _LAST_DAY_ITEM.fullmatch(item):
             before = int(match["before"] or 0)
             if before > 30 or (match["before"] is not None and before == 0):
-                raise _error(DAY, item, "no month has that day", "write L, or L-1 to L-30")
+                raise _error(DAY, item, "is a day that no month has", "write L, or L-1 to L-30")
             before_last |= 1 << before
         elif match := _NEAREST_ITEM.fullmatch(item):
             nearest |= 1 << _number(DAY, match["day"])
@@ -175,7 +175,8 @@ def parse_day_of_week(text: str, job: str) -> DayOfWeekRule:
         elif match := _NTH_WEEKDAY_ITEM.fullmatch(item):
             weekday, number = _number(WEEKDAY, match["weekday"]) % 7, int(match["nth"])
             if not 1 <= number <= 5:
-                raise _error(WEEKDAY, item, "no month has that weekday", "write #1 to #5, or 5L for the last Friday")
+                remedy = "write #1 to #5, or 5L for the last Friday"
+                raise _error(WEEKDAY, item, "is a weekday that no month has", remedy)
             nth.add((weekday, number))
         else:
             plain |= _item_mask(WEEKDAY, item, job)
@@ -212,7 +213,7 @@ def _plain_mask(cron_field: CronField, item: str, match: re.Match[str]) -> int:
 
 def _hashed_mask(cron_field: CronField, item: str, match: re.Match[str], job: str) -> int:
     if cron_field is YEAR:
-        raise _error(cron_field, item, "a hash would choose one year for ever", cron_field.forms)
+        raise _error(cron_field, item, "would choose one year for ever", cron_field.forms)
     step = _step(cron_field, match["step"])
     start, stop = cron_field.low, cron_field.hash_high
     if match["start"] is not None:
@@ -239,7 +240,7 @@ def _range(cron_field: CronField, item: str, start: int, stop: int) -> tuple[int
     if start <= stop:
         return start, stop
     if cron_field is YEAR:
-        raise _error(cron_field, item, "the range runs backwards", "write the earlier year first")
+        raise _error(cron_field, item, "is a range that runs backwards", "write the earlier year first")
     return start, stop + cron_field.cycle
 
 
@@ -259,26 +260,26 @@ def _number(cron_field: CronField, text: str) -> int:
     number = int(text)
     high = 7 if cron_field is WEEKDAY else cron_field.high
     if not cron_field.low <= number <= high:
-        raise _error(cron_field, text, f"is outside {cron_field.low} to {high}", cron_field.forms)
+        raise _error(cron_field, text, f"is not between {cron_field.low} and {high}", cron_field.forms)
     return number
 
 
 def _step(cron_field: CronField, text: str | None) -> int:
     step = 1 if text is None else int(text)
     if step == 0:
-        raise _error(cron_field, f"/{text}", "a step of 0 never moves on", "write a step of 1 or more")
+        raise _error(cron_field, f"/{text}", "is a step that never moves on", "write a step of 1 or more")
     if step > cron_field.cycle:
         # As in the legacy system: */90 minutes would silently run once an hour.
-        message = f"the field has only {cron_field.cycle} values and starts again after them"
+        message = f"is a step beyond the {cron_field.cycle} values of the field"
         raise _error(cron_field, f"/{text}", message, f"write a step of at most {cron_field.cycle}, or use `every`")
     return step
 
 
 def _not_understood(cron_field: CronField, item: str) -> ScheduleError:
     if item == "":
-        return _error(cron_field, item, "an item is empty", "take out the extra comma")
+        return _error(cron_field, item, "has an empty item", "take out the extra comma")
     if item == "?":
-        return _error(cron_field, item, "it stands only for a whole day field", "write * or take it out of the list")
+        return _error(cron_field, item, "stands only for a whole day field", "write * or take it out of the list")
     return _error(cron_field, item, "is not understood", cron_field.forms)
 
 

@@ -1,6 +1,7 @@
-"""A job in words that people read: when it fires, in each language, and the documented table of its fields.
+"""Words that people read: a job's in each language, the documented table of its fields, and the codes of messages.
 
 describe.py                     a cron expression
 job_words.py phrases.py         a trigger with all that stands beside it; what the words are made of
 job_table.py                    the table in ``docs/jobs.md``
+messages.py                     which message a text of etcron's is, with its values
 """

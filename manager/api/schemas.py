@@ -102,9 +102,13 @@ COMPONENTS: Final[dict[str, Schema]] = {
     "Problem": {
         **record(
             {"type": TEXT, "title": TEXT, "status": {"type": "integer"}, "detail": TEXT, "code": TEXT},
-            {"errors": array(ref("FieldError")), "reference": TEXT},
+            {
+                "errors": array(ref("FieldError")), "detailCode": TEXT, "params": {"type": "object"},
+                "reference": TEXT,
+            },
         ),
-        "description": "RFC 9457. `code` is stable; `errors` names each field that was wrong, and how to mend it.",
+        "description": "RFC 9457. `code` is stable, and so is `detailCode`: which message `detail` is, with `params`. "
+                       "`errors` names each field that was wrong, and how to mend it.",
     },
     "Counts": record(_COUNTS),
     "DayCounts": record({"day": {"type": "string", "format": "date"}, **_COUNTS}),
@@ -114,7 +118,12 @@ COMPONENTS: Final[dict[str, Schema]] = {
         "items": array(record({"time": MS, "fires": {"type": "number"}, "slots": {"type": "number"}})),
         "warnings": array(TEXT),
     }),
-    "FieldError": record({"field": TEXT, "message": TEXT, "remedy": TEXT}),
+    "FieldError": record(
+        {
+            "field": TEXT, "message": TEXT, "remedy": TEXT, "code": TEXT, "params": {"type": "object"},
+            "remedyCode": TEXT, "remedyParams": {"type": "object"},
+        }
+    ),
     "Job": job_schema(),
     "Fire": record({"ms": MS, "utc": TEXT, "local": TEXT, "note": maybe(TEXT)}, {"open": TRUTH}),
     "Ending": record({"worker": TEXT, "sinceMs": MS, "processes": array({"type": "integer"})}),

@@ -5,11 +5,13 @@ Never a traceback. An error that nobody expected is logged once, with a referenc
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Final
 
 from aiohttp import web
@@ -30,6 +32,7 @@ from common.errors import (
 )
 from common.json_text import dumps
 from common.protocol.edits import TooManyJobsError
+from common.words.messages import Messages
 from manager.watch.events import TooManyClientsError
 
 _log = logging.getLogger(__name__)
@@ -39,6 +42,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 STREAMING: Final = web.RequestKey("streaming", web.StreamResponse)
 """Set by who has sent the head of an answer already: a later error can only cut it off."""
 
+MESSAGES: Final = Messages(
+    {
+        code: message["en"]
+        for code, message in json.loads(
+            (files("webroot") / "static/i18n/messages.json").read_text(encoding="utf-8")
+        ).items()
+    }
+)
+UNLISTED: Final = "unlisted"
+"""The code of a text that is not in the table: another program has said it."""
 _LEGACY_PATHS = ("/job/", "/worker/")
 _CODES = {
     400: "bad-request", 403: "forbidden", 404: "no-such-path", 405: "method-not-allowed", 408: "request-timeout",
@@ -91,9 +104,13 @@ class Failure:
     """Further members of a problem document."""
 
     @property
-    def errors(self) -> list[dict[str, str]]:
+    def errors(self) -> list[dict[str, object]]:
         """The problems as they are spelled."""
-        return [{"field": one.field, "message": one.message, "remedy": one.remedy} for one in self.problems]
+        return [
+            {"field": one.field, "message": one.message, "remedy": one.remedy}
+            | _said(one.message, "code", "params") | _said(one.remedy, "remedyCode", "remedyParams")
+            for one in self.problems
+        ]  # fmt: skip
 
 
 def code_of(status: int) -> str:
@@ -142,8 +159,16 @@ def problem(failure: Failure) -> web.Response:
     }
     if failure.problems:
         body["errors"] = failure.errors
+    else:
+        body |= _said(failure.detail, "detailCode", "params")
     body.update(failure.members)
     return _spelled(failure, body, "application/problem+json")
+
+
+def _said(text: str, code: str, params: str) -> dict[str, object]:
+    """The members that tell which message a text is."""
+    said = MESSAGES.of(text)
+    return {code: UNLISTED, params: {}} if said is None else {code: said.code, params: dict(said.params)}
 
 
 def _spelled(failure: Failure, body: Mapping[str, object], kind: str) -> web.Response:

@@ -115,7 +115,9 @@ async def test_every_field_is_saved_and_shown_again(
     page = await console.open("/new")
     await settled(page)
     await fill_everything(page, name)
-    await expect(holds(page, "retry")).to_contain_text("3 times, 2.5 s, each delay times 3 · only after exit status 75, 111")
+    await expect(holds(page, "retry")).to_contain_text(
+        "3 times, 2.5 s, each delay times 3 · only after exit status 75, 111"
+    )
     for theme in THEMES if AXE.exists() else ():
         await page.emulate_media(color_scheme=theme)
         assert await findings(page, colours_alone=theme != THEMES[0]) == []

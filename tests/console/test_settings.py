@@ -22,10 +22,10 @@ async def test_times_are_shown_in_utc_mine_or_the_jobs_zone(console: Console, cl
     page = await console.open(f"/jobs?q={name}")
     shown = page.locator("#jobs .c-next .sub").last
     await expect(shown).to_have_text(re.compile(r"^\d{4}-01-01 04:00:00$"))
-    for button, time in (("UTC", "03:00:00"), ("Job", "12:00:00"), ("Mine", "04:00:00")):
+    for button, time in (("UTC", "03:00:00"), ("Job's zone", "12:00:00"), ("Local", "04:00:00")):
         await page.get_by_role("button", name=button, exact=True).click()
         await expect(shown).to_have_text(re.compile(rf"^\d{{4}}-01-01 {time}$"))
-    await page.get_by_role("button", name="Job", exact=True).click()
+    await page.get_by_role("button", name="Job's zone", exact=True).click()
     await page.reload()
     await expect(shown).to_have_text(re.compile(r"12:00:00$"))
     await expect(shown.locator("time")).to_have_attribute("title", re.compile(r"12:00:00 \+09:00 Asia/Tokyo"))
@@ -50,7 +50,7 @@ async def test_console_works_where_the_browser_keeps_nothing(console: Console, c
     page = await console.open(f"/jobs?q={name}", script=KEEPS_NOTHING)
     await expect(page.locator("#live")).to_have_text(" Live")
     shown = page.locator("#jobs .c-next .sub").last
-    await page.get_by_role("button", name="Job", exact=True).click()
+    await page.get_by_role("button", name="Job's zone", exact=True).click()
     await expect(shown).to_have_text(re.compile(r"12:00:00$"))
     await page.get_by_role("button", name="Settings").click()
     await page.get_by_label("Dark").check()

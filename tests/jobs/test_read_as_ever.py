@@ -18,6 +18,7 @@ import pytest
 
 from common.errors import InvalidInputError
 from common.jobs.reader import parse_job
+from manager.http.errors import MESSAGES
 from tests.jobs.corpus import known, made_up
 from tests.support.golden import WRITE
 
@@ -50,6 +51,17 @@ def test_no_job_is_read_in_another_way_and_no_message_has_changed() -> None:
     changed = [name for name in now | before if now.get(name) != before.get(name)]
     told = [(documents[name], readings[name]) if name in documents else f"{name} is gone" for name in changed[:5]]
     assert told == [], f"{len(changed)} are read like this now, or are new or gone: {WRITE}=write writes the file anew"
+
+
+def test_whatever_is_wrong_with_a_job_has_a_code_in_every_language() -> None:
+    unlisted = set[str]()
+    for document in [*known(), *made_up(MADE_UP)]:
+        try:
+            parse_job(document)
+        except InvalidInputError as error:
+            said = [text for one in error.problems for text in (one.message, one.remedy)]
+            unlisted |= {text for text in said if MESSAGES.of(text) is None}
+    assert unlisted == set()
 
 
 def test_expressions_of_a_list_are_looked_into_though_one_is_no_text() -> None:

@@ -23,7 +23,7 @@ MADE_UP: Final = 10_000
 SCHEMA: Final = job_schema()
 VALIDATOR: Final = jsonschema_rs.Draft202012Validator(SCHEMA)
 UNSAID: Final = {
-    "a cron field's values": r"cronExpr(\[\d+\])?: (second|minute|hour|day-of-\w+|month|year|expression) ",
+    "a cron field's values": r"cronExpr(\[\d+\])?: (Second|Minute|Hour|Day-of-\w+|Month|Year|Expression) ",
     "a date or an instant that there is not": r"(at|startAt|endAt|calendar\.\w+\[\d+\]): is .*; needed: a (date|time)",
     "a span of dates backwards": r"calendar\.\w+\[\d+\]: is .*; needed: a span that does not end before it begins",
     "a span beyond 366 days": r"(every|offset|after): is .*; needed: a span of at most 366d",

@@ -229,7 +229,7 @@ def parsed(expr: str, zone: str = "UTC") -> CronSchedule:
     try:
         return parse_cron(expr, timezone=zone)
     except ScheduleError as error:
-        assume("no such date" not in error.message)
+        assume("is no date" not in error.message)
         raise
 
 

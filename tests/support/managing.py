@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
-from aiohttp.web import Application, Request
+from aiohttp.web import Application, BaseRequest, Request, Response, StreamResponse
 
 from common.clock import Clock
 from common.configuration.config import ManagerConfig, load_manager_config
@@ -21,6 +22,7 @@ from common.protocol.run import RunRecord
 from common.protocol.txn import KeyValue
 from common.runlog import RunLog
 from manager.app import create_app, loops_of
+from manager.http.errors import UNLISTED
 from manager.http.server import Runner
 from manager.parts import PARTS, Parts
 from manager.watch.events import Pace
@@ -29,6 +31,7 @@ from tests.support.clocks import OffClock, say_clocks
 from tests.support.log_store import new_database
 
 _numbers = itertools.count(1)
+_CODES = {"message": "code", "remedy": "remedyCode"}
 
 
 ShiftedClock = OffClock
@@ -152,6 +155,13 @@ async def managing(
         "mongodbDatabase": place.database, "auth": "off", "auditDir": audit_dir.name, **flags,
     })  # fmt: skip
     app = create_app(config, clock=clock or ShiftedClock(), pace=pace)
+    unlisted: list[str] = []
+
+    async def look_for_codes(_: BaseRequest, response: StreamResponse) -> None:
+        if isinstance(response, Response) and response.content_type == "application/problem+json":
+            unlisted.extend(without_code(json.loads(response.text or "{}")))
+
+    app.on_response_prepare.append(look_for_codes)
     async with AsyncExitStack() as stack:
         stack.enter_context(audit_dir)
         http = await stack.enter_async_context(TestClient(_Server(app, config, port)))
@@ -163,6 +173,15 @@ async def managing(
         if clock is not None and not others:
             await say_clocks(client, place.keys, count=1)
         yield Managed(http=http, parts=app[PARTS], keys=place.keys, etcd=client, runlog=runlog)
+    assert unlisted == [], "every message of an answer is in the table (webroot/static/i18n/messages.json)"
+
+
+def without_code(problem: dict[str, Any]) -> list[str]:
+    """The texts of a problem document that are not in the table of messages."""
+    texts = [problem["detail"]] if problem.get("detailCode") == UNLISTED else []
+    for error in problem.get("errors", ()):
+        texts += [error[text] for text, code in _CODES.items() if error[code] == UNLISTED]
+    return texts
 
 
 async def problem_of(response: ClientResponse, status: int) -> dict[str, Any]:

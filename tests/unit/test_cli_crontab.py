@@ -101,9 +101,9 @@ def test_forms_that_mean_something_else_are_refused() -> None:
     assert "5/15 is 5 alone to most crons" in _reason("5/15 * * * * true\n")
     assert "MON/2 is MON alone to most crons" in _reason("0 0 * * SUN,MON/2 true\n")
     assert "minute '9~5/2'" in _reason("9~5/2 3 * * * true\n")
-    assert "minute '61': is outside 0 to 59" in _reason("61 * * * * true\n")
+    assert "Minute 61 is not between 0 and 59" in _reason("61 * * * * true\n")
     assert "is not a macro" in _reason("@every_minute true\n")
-    assert "there is no such date" in _reason("0 0 30 2 * true\n")
+    assert "is no date" in _reason("0 0 30 2 * true\n")
 
 
 # Comments
@@ -190,7 +190,10 @@ def test_mailto_becomes_who_is_told_until_there_is_another() -> None:
 @pytest.mark.parametrize(
     ("line", "note"),
     [
-        ("MAILTO=me@example.com", "MAILTO: the jobs below tell the channel mail-me-example.com"),
+        (
+            "MAILTO=me@example.com",
+            "MAILTO: the jobs below send their output and failures to the channel mail-me-example.com",
+        ),
         ('MAILTO=""', "MAILTO: of the jobs below no output is mailed"),
         ("MAILFROM=cron", "MAILFROM: left out"),
         ("LOGNAME=joe", "LOGNAME: cron does not let it be set"),
@@ -213,7 +216,7 @@ def test_time_zones() -> None:
     ]  # fmt: skip
     assert jobs[2].document is not None
     assert jobs[2].document["env"] == {"TZ": "Asia/Tokyo"}
-    assert "CRON_TZ above it is 'Mars'" in jobs[3].notes[0]
+    assert "CRON_TZ above it: 'Mars'" in jobs[3].notes[0]
 
 
 def test_random_delay_is_jitter() -> None:

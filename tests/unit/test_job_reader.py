@@ -73,7 +73,12 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("number for an expression", {"cronExpr": 5}, "cronExpr", "is a JSON number"),
     ("no expressions", {"cronExpr": []}, "cronExpr", "has 0 entries"),
     ("21 expressions", {"cronExpr": ["@daily"] * 21}, "cronExpr", "has 21 entries"),
-    ("bad expression of several", {"cronExpr": ["@daily", "@hourly", "61 * * * * * *"]}, "cronExpr[2]", "'61'"),
+    (
+        "bad expression of several",
+        {"cronExpr": ["@daily", "@hourly", "61 * * * * * *"]},
+        "cronExpr[2]",
+        "Second 61 is not between 0 and 59",
+    ),
     ("number among expressions", {"cronExpr": ["@daily", 5]}, "cronExpr[1]", "is a JSON number"),
     ("two triggers", {"every": "5m"}, "cronExpr", "stands beside every"),
     ("four triggers", {"every": "5m", "after": "1s", "at": "2030-01-01T00:00"}, "cronExpr", "every and after and at"),

@@ -51,6 +51,7 @@ KNOWN: Final = {
     "manager/access/audit_files.py": THREAD, "manager/notices/ways.py _context": THREAD,
     "manager/http/https.py _stamp": THREAD, "manager/http/https.py _renewed": THREAD,
     "manager/http/https.py _take": KERNEL, "manager/http/https.py _in_memory": KERNEL,
+    "manager/http/errors.py": INSTALLED,
     "manager/console/assets.py": INSTALLED, "manager/console/pages.py": INSTALLED, "manager/wiring.py": START,
     "worker/secrets.py": THREAD, "common/process/disk.py": THREAD, "common/process/secret_files.py": THREAD,
     "worker/identity.py": START,

@@ -70,7 +70,7 @@ async def test_importing_again_changes_nothing_and_pauses_nothing(etcron: Etcron
 async def test_mailto_is_told_once_there_is_its_channel(etcron: Etcron, write: Write) -> None:
     path = write("tab", "MAILTO=ops@example.org\n30 2 * * * backup\n")
     first = await etcron.ok("crontab", "import", path, "--tz", "UTC")
-    assert "tells nobody: " in first.out
+    assert "no notifications: " in first.out
     assert "there is no channel mail-ops-example.org" in first.out
     (row,) = (await etcron.ok("job", "list", "-o", "json")).json
     assert row["spec"]["notify"] == []

@@ -92,7 +92,7 @@ async def test_save_from_a_file_with_flags_on_top(etcron: Etcron, write: Callabl
 async def test_bad_input_names_field_fault_and_remedy(etcron: Etcron) -> None:
     result = await etcron("job", "save", "x", "--command", "true", "--cron", "61 * * * *", "--set", "overlop=skip")
     assert result.status == 5
-    assert "cronExpr: minute '61': is outside 0 to 59; write 0-59" in result.err
+    assert "cronExpr: Minute 61 is not between 0 and 59; write 0-59" in result.err
     assert "did you mean overlap?" in result.err
     assert result.out == ""
 

@@ -41,7 +41,7 @@ BAD_JOBS = {
     "name ..": _with(("name: '..' has characters",), name=".."),
     "empty command": _with(("command: is empty", "a command line"), command=""),
     "six fields": _with(("cronExpr: ", "with seconds first", "write the one that you mean"), cronExpr="*/5 * * * * *"),
-    "61 seconds": _with(("cronExpr: second '61'", "59"), cronExpr="61 * * * * * *"),
+    "61 seconds": _with(("cronExpr: Second 61", "59"), cronExpr="61 * * * * * *"),
     "30 February": _with(("cronExpr: ", "30"), cronExpr="0 0 0 30 2 * *"),
     "a past year": _with(
         ("cronExpr: '0 0 0 1 1 * 2001' never fires again", "last fire was 2001-01-01T00:00:00.000Z", "enabled"),
@@ -197,7 +197,7 @@ async def test_unknown_page_is_answered_to_a_browser_with_the_way_to_the_console
         assert (response.status, response.content_type) == (404, "text/html")
         assert "default-src" in response.headers["Content-Security-Policy"]
         text = await response.text()
-        assert '<a class="btn btn-primary" href="/">To the list of jobs</a>' in text
+        assert '<a class="btn btn-primary" href="/">To the overview</a>' in text
         assert "<script>" not in text
     chinese = await manager.http.get("/nosuchpage", headers={**browser, "Accept-Language": "zh"})
     assert "页面不存在" in await chinese.text()

@@ -1,6 +1,7 @@
 /** Calls to /api/v1. Every failure is an ApiError; its message is for people. */
 import { loggedIn, loginNeeded } from "./leaving.js";
 import { encoded } from "./links.js";
+import { inWords } from "./said.js";
 import { askOtherTabs, secret } from "./secret.js";
 import { t } from "./text.js";
 
@@ -69,7 +70,7 @@ async function sendOnce(method, path, { body, headers = {}, signal }) {
     if (signal?.aborted) throw error;
     throw new ApiError(t("error.unreachable"));
   }
-  const document = parsed(text);
+  const document = await inWords(parsed(text));
   if (answer.status !== 401) loggedIn();
   if (answer.ok && document !== undefined) return document;
   throw new ApiError(document?.detail ?? t("error.status", { status: String(answer.status) }), {

@@ -3,6 +3,8 @@ import { ApiError } from "./api.js";
 import { askFor } from "./dialogs.js";
 import { fill, h, icon } from "./dom.js";
 import { announce } from "./notices.js";
+import { faultOf } from "./said.js";
+import { t } from "./text.js";
 
 /** @typedef {import("./dom.js").Child} Child */
 /** @typedef {{name: string, label: string, hint?: string, type?: string, value?: string, options?: [string, string][], attributes?: Record<string, unknown>}} Field */
@@ -27,7 +29,7 @@ export function askFields({ title, intro = [], fields, action, tone, send }) {
       return (await send(values())) ?? [];
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      const said = error.errors.length ? error.errors.map((one) => `${labels[one.field] ?? one.field}: ${one.message}; ${one.remedy}`) : [error.message];
+      const said = error.errors.length ? error.errors.map((one) => `${labels[one.field] ?? one.field}${t("colon")}${faultOf(one)}`) : [error.message];
       fill(problem, said.map((text) => h("p", { class: "note note-bad" }, icon("exclamation-triangle-fill"), h("span", {}, text))));
       announce(said.join(" "));
       return null;

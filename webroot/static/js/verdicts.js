@@ -1,5 +1,6 @@
 /** How verdicts and states look: always a glyph and a word, the colour only helps. */
 import { h, icon } from "./dom.js";
+import { said } from "./said.js";
 import { t, word } from "./text.js";
 
 /** @type {Record<string, [string, string]>} glyph, tone */
@@ -61,7 +62,7 @@ const OWN = ["skipped", "missed", "lost", "waiting", "planned", "none", "unknown
 /** A reason in words: the phrase that etcron keeps it by, then what it says beside it. @param {string} reason */
 function reasonOf(reason) {
   const at = reason.indexOf(": ");
-  return at < 0 ? word("why", reason) : `${word("why", reason.slice(0, at))}: ${reason.slice(at + 2)}`;
+  return at < 0 ? word("why", reason) : `${word("why", reason.slice(0, at))}${t("colon")}${said(reason.slice(at + 2))}`;
 }
 
 /**

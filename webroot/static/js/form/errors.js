@@ -1,5 +1,6 @@
 /** What is wrong, each at its field. */
 import { h } from "../dom.js";
+import { faultOf } from "../said.js";
 import { t } from "../text.js";
 import { rowPaths } from "./rows.js";
 
@@ -19,7 +20,7 @@ export function showErrors(errors, { focus = false, only = () => true } = {}) {
   [...judged, ...rowBoxes().filter((box) => only(box.dataset.field)).map(everyRow)].forEach(clear);
   for (const place of judged) mark(place, placed.filter((one) => one.place === place).map(({ error }) => error));
   if (focus) goToFirst(places);
-  return placed.filter(({ place }) => !place).map(({ error }) => `${error.field}: ${error.message}; ${error.remedy}`);
+  return placed.filter(({ place }) => !place).map(({ error }) => `${error.field}${t("colon")}${faultOf(error)}`);
 }
 
 /** @param {{boxes?: HTMLElement[], box?: HTMLElement, inputs: HTMLElement[]}} place */
@@ -34,7 +35,7 @@ function clear({ box, boxes = [box], inputs }) {
 /** @param {Place} place @param {FieldError[]} errors */
 function mark({ path, box, inputs }, errors) {
   if (!errors.length) return;
-  box.replaceChildren(...errors.map((error) => h("div", { class: "invalid-feedback" }, `${within(error.field, path)}${error.message}; ${error.remedy}`)));
+  box.replaceChildren(...errors.map((error) => h("div", { class: "invalid-feedback" }, `${within(error.field, path)}${faultOf(error)}`)));
   box.closest("details")?.setAttribute("open", "");
   inputs.forEach((input) => {
     input.classList.add("is-invalid");
@@ -70,7 +71,7 @@ function placeOf(path, places) {
 function within(path, place) {
   const rest = path.startsWith(place) ? path.slice(place.length) : "";
   const entry = /\[(\d+)\]$/.exec(rest);
-  return entry ? t("form.entry", { at: Number(entry[1]) + 1 }) : rest && `${rest.replace(/^\./, "")}: `;
+  return entry ? t("form.entry", { at: Number(entry[1]) + 1 }) : rest && `${rest.replace(/^\./, "")}${t("colon")}`;
 }
 
 /** @param {Place[]} places */

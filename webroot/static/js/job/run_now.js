@@ -5,6 +5,7 @@ import { askFor } from "../dialogs.js";
 import { fill, h, icon } from "../dom.js";
 import { runUrl } from "../links.js";
 import { announce, note, toast } from "../notices.js";
+import { faultOf } from "../said.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { MINE } from "../zones.js";
@@ -89,7 +90,7 @@ function complain(faults, options, problem, text) {
   for (const field of FIELDS) {
     const own = faults.filter((one) => one.field === field || one.field.startsWith(`${field}.`) || one.field.startsWith(`${field}[`));
     const input = options.querySelector(`[data-run-field=${field}]`);
-    fill(options.querySelector(`#run-${field}-error`), own.map((one) => h("div", { class: "invalid-feedback" }, [one.message, one.remedy].filter(Boolean).join("; "))));
+    fill(options.querySelector(`#run-${field}-error`), own.map((one) => h("div", { class: "invalid-feedback" }, faultOf(one))));
     input.classList.toggle("is-invalid", own.length > 0);
     input.setAttribute("aria-invalid", String(own.length > 0));
   }

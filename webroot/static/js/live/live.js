@@ -1,11 +1,14 @@
 /** What this tab hears of the manager: through the shared worker, or through a stream of its own. */
 import { heardNow } from "../clock.js";
+import { inWords, isForeign } from "../said.js";
 import { Stream } from "./stream.js";
 
 /** @typedef {(data: any) => void} Listener */
 
 /** @type {Map<string, Set<Listener>>} */
 const listeners = new Map();
+/** What came before is told first. @type {Promise<any>} */
+let before = Promise.resolve();
 /** The newest state of the connection, and of the servers behind the manager. */
 export const status = { state: "connecting", sinceMs: Date.now(), health: /** @type {any} */ (null) };
 
@@ -52,8 +55,14 @@ function restart() {
   tell("again", {});
 }
 
-/** @param {import("./stream.js").Message} message */
+/** In the order in which they came. @param {import("./stream.js").Message} message */
 function take(message) {
+  if (!isForeign) return heard(message);
+  before = before.then(() => inWords(message)).catch(() => message).then(() => heard(message));
+}
+
+/** @param {import("./stream.js").Message} message */
+function heard(message) {
   if (message.kind === "state") {
     status.state = message.state;
     status.sinceMs = message.sinceMs;

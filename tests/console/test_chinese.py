@@ -1,0 +1,88 @@
+"""The console in Chinese: nothing is left in English on any page, whatever has said it."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from playwright.async_api import Page, expect
+
+from tests.console.console import Console, settled
+from tests.support.cluster import EVERY_SECOND, Cluster
+from tests.support.waiting import wait_until
+
+_LEFT_IN_ENGLISH = """
+() => {
+  // Names, values, expressions, times, addresses and output are as they are; so is what a user has written.
+  const own = "code, pre, kbd, time, script, style, noscript, svg, option[value*='/'], .language, [lang], " +
+    "[data-own], .c-name, .c-host, .c-version, .c-labels, .c-worker, .c-job, .brand, [data-kind] input";
+  const names = new Set(%s);
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const text = node.textContent.trim();
+    const isLeft = /[A-Za-z]{3,}[ '][A-Za-z]{2,}/.test(text) && !/[\\u4e00-\\u9fff]/.test(text);
+    const holder = node.parentElement;
+    if (isLeft && !names.has(text) && holder.checkVisibility() && !holder.closest(own)) found.push(text);
+  }
+  const said = [...document.querySelectorAll("[aria-label], [title], [placeholder]")].flatMap((one) =>
+    ["aria-label", "title", "placeholder"].map((name) => one.getAttribute(name) ?? ""));
+  const isSentence = (text) => /[a-z]{3,} [a-z]{3,} [a-z]{2,}/.test(text) && !/[\\u4e00-\\u9fff]/.test(text);
+  return [...found, ...said.filter(isSentence)];
+}
+"""
+PATHS = (
+    "/", "/jobs?label={label}", "/new", "/jobs/{name}", "/jobs/{name}/edit", "/jobs/{name}-odd", "/runs?job={name}",
+    "/runs/{run}", "/workers", "/workers/worker-1", "/timeline", "/alerts", "/notifications", "/system",
+    "/jobs/nothing-like-it", "/runs/nothing-like-it@1%231",
+)  # fmt: skip
+
+
+async def left_in_english(page: Page, *names: str) -> list[str]:
+    """The texts of the page that are in English and are nobody's name, value or output."""
+    found: list[str] = await page.evaluate(_LEFT_IN_ENGLISH % list(names))
+    return found
+
+
+async def test_no_page_is_left_in_english(console: Console, cluster: Cluster, name: str) -> None:
+    """With a run that failed, one that could not start, one that no worker takes, and a job that cannot be read."""
+    labels = {"labels": {"of": name}, "timezone": "Europe/Berlin"}
+    await cluster.save(f"{name}-odd", "true", "0 0 0 1 1 * *", **labels)
+    await cluster.save(f"{name}-nobody", "true", EVERY_SECOND, workers={"gpu": "a100"}, **labels)
+    await cluster.save(f"{name}-user", "true", EVERY_SECOND, user="nobody-there", **labels)
+    await cluster.save(f"{name}-paused", "true", "0 30 2 1 * MON *", enabled=False, **labels)
+    await cluster.save(name, "echo one; exit 3", EVERY_SECOND, **labels)
+
+    async def has_failed() -> bool:
+        found = [await cluster.runs(job=one, status="failed") for one in (name, f"{name}-user")]
+        return all(found)
+
+    await wait_until(has_failed, description="they have failed", timeout=30)
+    await cluster.save(name, "echo one; exit 3", "0 30 2 1 * MON *", **labels)
+    run = (await cluster.runs(job=f"{name}-user", status="failed"))[0]["id"]
+    page = await console.open("/livez", locale="zh-CN")
+    left: dict[str, list[str]] = {}
+    for path in PATHS:
+        at = path.format(name=name, label=quote(f"of={name}"), run=quote(run, safe=""))
+        answer = await page.goto(at)
+        if answer is not None and answer.status == 404:
+            continue  # a page that there is not yet
+        await settled(page)
+        await expect(page.locator("#live")).to_have_text(" 实时")
+        if found := await left_in_english(page):
+            left[path] = found
+        await console.shoot(page, f"chinese{path.split('?')[0].replace('/', '-')}", whole=True)
+    assert left == {}
+
+
+async def test_what_is_wrong_with_a_job_is_told_in_chinese(console: Console, name: str) -> None:
+    page = await console.open("/new", locale="zh-CN")
+    await page.get_by_label("名称", exact=True).first.fill("备份")
+    await page.locator("#f-command").fill("true")
+    await page.locator("#f-cronExpr, [data-kind=expressions] input").first.fill("0 0 25 * * * *")
+    await page.get_by_role("button", name="创建任务").click()
+    fault = page.locator("[data-errors=name]")
+    await expect(fault).to_contain_text("'备份' 含有名称不允许的字符")
+    await expect(page.locator("[data-kind=expressions]")).to_contain_text("小时 25 不在 0 到 23 之间")
+    await expect(page.locator("#problem")).to_contain_text("未保存。请修正 2 个字段。")
+    assert await left_in_english(page) == []
+    await console.shoot(page, "chinese-mistakes", whole=True)

@@ -1,0 +1,126 @@
+"""What etcron says has a code: the table of messages, and the code that writes them."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.words.messages import LONGEST, Messages, Said
+from manager.console.pages import LANGUAGES
+from manager.http.errors import MESSAGES
+
+ROOT = Path(__file__).parents[2]
+TABLE: dict[str, dict[str, str]] = json.loads((ROOT / "webroot/static/i18n/messages.json").read_text(encoding="utf-8"))
+_GAP = re.compile(r"\{(\w+)(?::text)?\}")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+PLURAL = {"s", "runs"}
+"""Gaps of endings and words that a language without a plural leaves out."""
+
+ANSWERING = ("manager/api", "manager/http", "manager/use_cases", "manager/views", "manager/watch", "manager/access",
+             "common/jobs", "common/access", "common/notices")  # fmt: skip
+NOT_ANSWERED = {
+    "manager/access/oidc": "what is wrong with a provider's answer is for the log: the console is told a code",
+    "manager/access/proxy.py": "a proxy that is set up wrong",
+    "manager/http/unix_socket.py": "of the start", "manager/http/https.py": "of the start",
+    "manager/access/recovery.py": "of `etcron admin`",
+}  # fmt: skip
+SAYING = {"Problem", "wrong", "RequestError", "NotFoundError", "ConflictError", "StaleError", "ForbiddenError",
+          "LoginNeededError", "UnavailableError", "OvertakenError", "TooManyJobsError", "ClockOffError"}  # fmt: skip
+
+
+def test_each_message_is_said_in_every_language_with_the_same_values() -> None:
+    for code, texts in TABLE.items():
+        assert texts.keys() == LANGUAGES.keys(), code
+        english = set(_GAP.findall(texts["en"]))
+        for language, text in texts.items():
+            assert set(_GAP.findall(text)) <= english, (code, language)
+            assert text.strip(), (code, language)
+        if re.search(r"[a-z]{3} [a-z]{2}", _GAP.sub("", texts["en"])):
+            assert _CHINESE.search(texts["zh-CN"]), code
+    english_texts = [texts["en"] for texts in TABLE.values()]
+    assert len(english_texts) == len(set(english_texts)), "one code for one text"
+
+
+def test_message_is_found_by_its_text_with_its_values() -> None:
+    for code, texts in TABLE.items():
+        values = {name: f"V{number}" for number, name in enumerate(dict.fromkeys(_GAP.findall(texts["en"])))}
+        found = MESSAGES.of(_GAP.sub(lambda gap: values[gap[1]], texts["en"]))  # noqa: B023 - called at once
+        assert found is not None
+        assert (found.code, dict(found.params)) == (code, values)
+
+
+def test_template_that_says_most_by_itself_counts() -> None:
+    messages = Messages({"any": "{what}: {why}", "lost": "lost: {why}"})
+    assert messages.of("lost: a worker") == Said(code="lost", params={"why": "a worker"})
+    assert messages.of("found: a: b") == Said(code="any", params={"what": "found", "why": "a: b"})
+    assert messages.of("lost") is None
+
+
+def test_text_of_a_user_that_never_ends_is_no_message() -> None:
+    assert Messages({"any": "{a}: {b}: {c}: {d}!"}).of(": " * LONGEST) is None
+
+
+def _texts(node: ast.expr | None, known: dict[str, list[ast.expr]]) -> Iterator[str]:
+    """The literals that an expression may be, with ``X1`` in their gaps; of a name what was assigned to it there."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=values):
+            parts = [list(_texts(getattr(one, "value", None) if isinstance(one, ast.FormattedValue) else one, known))
+                     for one in values]  # fmt: skip
+            yield from map("".join, itertools.product(*(one or ["X1"] for one in parts)))
+        case ast.IfExp(body=body, orelse=other):
+            yield from _texts(body, known)
+            yield from _texts(other, known)
+        case ast.Name(id=name):
+            for value in known.get(name, ()):
+                yield from _texts(value, {})
+        case _:
+            pass
+
+
+def _assigned(function: ast.AST) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in (one for one in ast.walk(function) if isinstance(one, ast.Assign)):
+        for target in node.targets:
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=False))
+            for name, value in pairs:
+                if isinstance(name, ast.Name):
+                    found.setdefault(name.id, []).append(value)
+    return found
+
+
+def _said_in(path: Path) -> Iterator[tuple[int, str]]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    outer = {name: values for name, values in _assigned(ast.Module(tree.body, [])).items() if name.isupper()}
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+        known = outer | _assigned(function)
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            if not isinstance(call.func, ast.Name) or call.func.id not in SAYING:
+                continue
+            given = [*call.args, *(one.value for one in call.keywords if one.arg in ("message", "remedy"))]
+            for argument in given:
+                yield from ((call.lineno, text) for text in _texts(argument, known))
+
+
+def _files() -> list[Path]:
+    found = [path for folder in ANSWERING for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [path for path in found if not any(str(path).startswith(str(ROOT / one)) for one in NOT_ANSWERED)]
+
+
+@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_message_that_a_manager_answers_with_is_in_the_table(path: Path) -> None:
+    unlisted = [
+        f"{line}: {text}" for line, text in _said_in(path)
+        # Nothing but values: what they are is written elsewhere.
+        if re.search("[a-z]", text.replace("X1", "")) and MESSAGES.of(text) is None
+    ]  # fmt: skip
+    assert unlisted == [], "webroot/static/i18n/messages.json has each with its code, in every language"
