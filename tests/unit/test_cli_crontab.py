@@ -100,7 +100,7 @@ def test_random_values_become_hashed_ones(when: str, expr: str) -> None:
 def test_forms_that_mean_something_else_are_refused() -> None:
     assert "5/15 is 5 alone to most crons" in _reason("5/15 * * * * true\n")
     assert "MON/2 is MON alone to most crons" in _reason("0 0 * * SUN,MON/2 true\n")
-    assert "minute '9~5/2'" in _reason("9~5/2 3 * * * true\n")
+    assert "Minute '9~5/2'" in _reason("9~5/2 3 * * * true\n")
     assert "Minute 61 is not between 0 and 59" in _reason("61 * * * * true\n")
     assert "is not a macro" in _reason("@every_minute true\n")
     assert "is no date" in _reason("0 0 30 2 * true\n")
