@@ -20,7 +20,7 @@ from cli.__main__ import main
 from cli.completion import SCRIPTS, candidates
 
 _NOUNS = [
-    "up", "manager", "notifier", "worker", "job", "run", "stats", "admin", "audit", "cron", "crontab", "login",
+    "up", "backup", "restore", "manager", "notifier", "worker", "job", "run", "stats", "admin", "audit", "cron", "crontab", "login",
     "logout", "whoami", "user", "service", "token", "session", "binding", "access", "channel",
     "rule", "silence", "alert", "notice", "signing",
     "config", "completion", "version",
