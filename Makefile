@@ -15,7 +15,7 @@ export ETCD
 
 .DEFAULT_GOAL := help
 .PHONY: run test crawler chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds etcds chromium faketime
-.PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million assets try-assets
+.PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million bench-console assets try-assets
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,7 +65,9 @@ bench-simulate: venv-test ## count, without timing anything, what fires cost in 
 bench-looks: venv-test ## how many fires of a whole fleet one worker can look at, each second
 bench-limits: venv-test ## fires a second, and events, that one etcd takes on this machine
 bench-million: venv-test ## 1,000,000 jobs: 15 minutes, 4 GB of memory
-bench-told bench-simulate bench-looks bench-limits bench-million: bench-%:
+bench-console: venv-test try-assets chromium ## 100,000 jobs and 50 browsers: pages drawn, a manager's memory and CPU (OLD=../clone: beside a former commit)
+bench-console: export OLD := $(OLD)
+bench-told bench-simulate bench-looks bench-limits bench-million bench-console: bench-%:
 	$(VENV)/python -m bench $* --rounds $(ROUNDS) --share $(SHARE)
 
 assets: $(ASSETS) ## build the console's browser assets (webroot/static/vendor) with npm

@@ -2,7 +2,7 @@
 
 Each prints one table (medians and ranges over its rounds, goals beside them); all of it goes into
 bench/results/<date>.json, with what machine it was. The exit status is 1 where something was missed or done twice, and
-says nothing about goals. The other modules here (console, cron_next, house, spawn) are run by themselves.
+says nothing about goals. The other modules here (cron_next, house, spawn) are run by themselves.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from common.version import VERSION
 
 _HOME: Final = Path(bench.__file__).parent
 NAMES: Final = ("burst", "ontime", "cost", "scale", "failover", "logs")
-MORE: Final = ("told", "simulate", "looks", "limits", "million")
-"""How far it goes (docs/scaling.md): they run only when they are named."""
+MORE: Final = ("told", "simulate", "looks", "limits", "million", "console")
+"""How far it goes (docs/scaling.md), and the console: they run only when they are named."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

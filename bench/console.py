@@ -1,114 +1,237 @@
-"""What the console asks of a manager, at 10,000 jobs and 1,000,000 records: times at the server, and its memory.
+"""100,000 jobs, 1,000,000 records, 500 runs going, 50 browsers: how soon pages are drawn, what it costs a manager.
 
-    python -m bench.console [records] [jobs]
-
-An etcd and an nx-27017 of its own, filled by `bench.console_data`; one manager process; one request after the other.
-The issue's limit is 300 ms for each.
+An etcd without a worker, an nx-27017, both filled by `bench.console_data`, and one manager after the other: ours, and
+that of a former commit where OLD names a clone of it with a virtual environment and the console's assets. Ten runs come
+and go each second. A browser is a stream of events, with the calls of its page: the overview asks again at most
+every two seconds, the list is changed by the events themselves. Pages are drawn by Chromium, each with an empty cache.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 import aiohttp
+from playwright.async_api import Browser, async_playwright
 
 from bench import asking, console_data
-from bench.sampling import resident_mib
+from bench.figures import Figure, WrongError, at_most, ratio
+from bench.sampling import cpu_s, resident_mib
 from cli.processes.ports import free_loopback_port
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import EntryState, RunEntry
+from tests.console.console import CHROMIUM
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.log_store import LogStoreServer
 
+JOBS: Final = 100_000
+RECORDS: Final = 1_000_000
+GOING: Final = 500
+BROWSERS: Final = 50
+_FEWEST_JOBS: Final = 1_000
 _ROOT: Final = Path(__file__).parents[1]
+_EVERY_S: Final = 0.1
+"""As often a run comes, and one goes."""
+_ASKS_EVERY_S: Final = 2.0
+_WATCHED_S: Final = 30
+_TIMES: Final = 7
+_DRAWN: Final = {
+    "list": "#jobs tbody tr", "overview": "#all-well[aria-busy=false]", "timeline": "#timeline[aria-busy=false]",
+}  # fmt: skip
+_WHEN_DRAWN: Final = """selector => new Promise((resolve) => {
+  const drawn = () => resolve(performance.now());
+  const look = () => requestAnimationFrame(document.querySelector(selector) ? drawn : look);
+  look();
+})"""
 
 
-async def measure(url: str, pid: int, jobs: int) -> dict[str, Any]:
-    """The median and the longest time of each question, in ms, and the manager's resident memory in MiB."""
-    middle = console_data.job_name(jobs // 2)
-    figures: dict[str, Any] = {}
-    async with aiohttp.ClientSession(url) as http:
-        ask = partial(asking.ask, http)
-        run = (await ask("/api/v1/runs", job=middle, status="success"))["items"][0]["id"]
-        deep = (await ask("/api/v1/jobs", limit="500", q=""))["nextCursor"]
-        asked: dict[str, Callable[[], Awaitable[Any]]] = {
-            "list": lambda: ask("/api/v1/jobs"),
-            "list, 500 rows": lambda: ask("/api/v1/jobs", limit="500"),
-            "list, a later page": lambda: ask("/api/v1/jobs", cursor=deep),
-            "search, one hit": lambda: ask("/api/v1/jobs", q=middle),
-            "search, no hit": lambda: ask("/api/v1/jobs", q="there is no such job"),
-            "search, label and state": lambda: ask("/api/v1/jobs", label="team=media", state="paused"),
-            "failing": lambda: ask("/api/v1/jobs", state="failing"),
-            "running": lambda: ask("/api/v1/jobs", state="running"),
-            "job": lambda: ask(f"/api/v1/jobs/{middle}"),
-            "job: fires": lambda: ask(f"/api/v1/jobs/{middle}/fires"),
-            "job: runs": lambda: ask("/api/v1/runs", job=middle),
-            "job: failed runs": lambda: ask("/api/v1/runs", job=middle, status="failed"),
-            "log (the legacy API's)": lambda: ask("/job/log", name=middle),
-            "all runs": lambda: ask("/api/v1/runs"),
-            "run with output": lambda: ask(f"/api/v1/runs/{quote(run, safe='')}"),
-            "system": lambda: ask("/api/v1/system"),
-        }
-        memory = [round(resident_mib(pid), 1)]
-        for name, question in asked.items():
-            figures[name] = await _timed(question)
-        memory.append(round(resident_mib(pid), 1))
-        for _ in range(20):
-            await asyncio.gather(*(question() for question in asked.values()))
-        memory.append(round(resident_mib(pid), 1))
-    return {"ms (median, longest)": figures, "manager, MiB (start, after, after 20 x all at once)": memory}
-
-
-async def _timed(question: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
-    took = await asking.times_ms(question)
-    return round(statistics.median(took), 1), round(max(took), 1)
-
-
-async def _run(folder: Path, jobs: int, records: int) -> dict[str, Any]:
-    async with EtcdServer(usual_etcd(), folder / "etcd") as etcd, LogStoreServer(folder / "log-store") as log_store:
-        arguments = ["--etcd", etcd.endpoint, "--log-store", log_store.uri]
-        arguments += ["--jobs", str(jobs), "--records", str(records)]
-        filled = await asyncio.to_thread(console_data.main, arguments)
-        port = free_loopback_port()
-        command = [sys.executable, "-m", "manager", "--api-port", str(port), "--etcd-endpoints", etcd.endpoint]
-        command += [
-            "--mongodb-uri",
-            log_store.uri,
-            "--auth",
-            "off",
-            "--log-level",
-            "warning",
-            "--audit-dir",
-            str(folder / "audit"),
-        ]
-        manager = await asyncio.to_thread(subprocess.Popen, command, cwd=_ROOT)
-        try:
-            url = f"http://127.0.0.1:{port}"
-            async with aiohttp.ClientSession(url) as http:
-                ready_s = round(await asking.until_listed(http, jobs), 2)
-            return {"filled": filled, "start_s": ready_s, **await measure(url, manager.pid, jobs)}
-        finally:
-            manager.terminate()
-            await asyncio.to_thread(manager.wait)
-
-
-def main() -> dict[str, Any]:
-    """Measure and print."""
-    numbers = [int(text) for text in sys.argv[1:] if text.isdecimal()]
-    records, jobs = [*numbers, *(console_data.RECORDS, console_data.JOBS)[len(numbers) :]][:2]
-    with tempfile.TemporaryDirectory() as folder:
-        figures = asyncio.run(_run(Path(folder), jobs, records))
-    print(json.dumps(figures, indent=2))
+def one_round(share: float) -> list[Figure]:
+    """Ours, and theirs where it is named."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        found = asyncio.run(_measured(Path(folder), share))
+    figures = [
+        Figure(name=f"{who}: {name}", value=value, unit=unit)
+        for who, of_manager in found.items() for name, (value, unit) in of_manager.items()
+    ]  # fmt: skip
+    ours = found["etcron"]
+    theirs = found.get("OLD", {}).get("list drawn", (None, ""))[0]
+    for page in ("overview", "timeline"):
+        drawn = ours.get(f"{page} drawn", (None, ""))[0]
+        figures.append(ratio(f"{page} drawn, to the list of OLD", drawn, theirs, at_most(1.5)))
     return figures
 
 
-if __name__ == "__main__":
-    main()
+_Found = dict[str, tuple[float, str]]
+
+
+async def _measured(folder: Path, share: float) -> dict[str, _Found]:
+    jobs, records = max(_FEWEST_JOBS, round(JOBS * share)), max(_FEWEST_JOBS, round(RECORDS * share))
+    clones = {"etcron": (_ROOT, sys.executable)}
+    if old := os.environ.get("OLD"):
+        clones["OLD"] = (Path(old).absolute(), str(Path(old).absolute() / ".venv/bin/python"))
+    async with AsyncExitStack() as stack:
+        etcd = await stack.enter_async_context(EtcdServer(usual_etcd(), folder / "etcd"))
+        log_store = await stack.enter_async_context(LogStoreServer(folder / "log-store"))
+        arguments = [
+            "--etcd",
+            etcd.endpoint,
+            "--log-store",
+            log_store.uri,
+            "--jobs",
+            str(jobs),
+            "--records",
+            str(records),
+        ]
+        await asyncio.to_thread(console_data.main, arguments)
+        client = await stack.enter_async_context(EtcdClient([etcd.endpoint]))
+        going = asyncio.create_task(_runs_come_and_go(client, jobs))
+        stack.callback(going.cancel)
+        playwright = await stack.enter_async_context(async_playwright())
+        browser = await playwright.chromium.launch(executable_path=_chromium(), args=CHROMIUM)
+        stack.push_async_callback(browser.close)
+        found = {}
+        for who, (place, python) in clones.items():
+            async with _manager(place, python, folder / f"{who}-audit", etcd.endpoint, log_store.uri) as (url, pid):
+                found[who] = await _of_manager(url, pid, jobs, browser)
+        return found
+
+
+def _chromium() -> str:
+    found = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    if found is None:
+        raise WrongError("there is no Chromium: make chromium")
+    return found
+
+
+@asynccontextmanager
+async def _manager(
+    place: Path, python: str, audit: Path, etcd: str, log_store: str
+) -> AsyncIterator[tuple[str, int]]:  # fmt: skip
+    port = free_loopback_port()
+    command = [python, "-m", "manager", "--api-port", str(port), "--etcd-endpoints", etcd, "--mongodb-uri", log_store]
+    command += ["--auth", "off", "--log-level", "error", "--audit-dir", str(audit)]
+    process = await asyncio.to_thread(subprocess.Popen, command, cwd=place)
+    try:
+        yield f"http://127.0.0.1:{port}", process.pid
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait)
+
+
+async def _of_manager(url: str, pid: int, jobs: int, browser: Browser) -> _Found:
+    found: _Found = {}
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(url, connector=connector, timeout=aiohttp.ClientTimeout()) as http:
+        found["start"] = (await asking.until_listed(http, jobs), "s")
+        found["memory"] = (resident_mib(pid), "MiB")
+        pages = {"list": "/jobs", "overview": "/", "timeline": "/timeline"}
+        for page, path in list(pages.items()):
+            async with http.get(path) as answer:
+                if answer.status != 200:
+                    del pages[page]
+        if "list" not in pages:
+            pages = {"list": "/"}  # of a version without an overview
+        for page in pages:
+            if page != "timeline":
+                async with _browsers(http, page):
+                    before, began = cpu_s([pid]), time.monotonic()
+                    await asyncio.sleep(_WATCHED_S)
+                    share = (cpu_s([pid]) - before) / (time.monotonic() - began)
+                    found[f"CPU under {BROWSERS} of the {page}"] = (share * 100, "% of a core")
+                    found[f"memory under {BROWSERS} of the {page}"] = (resident_mib(pid), "MiB")
+        async with _browsers(http, next(reversed([page for page in pages if page != "timeline"]))):
+            for name, question in _questions(http, jobs).items():
+                with suppress(WrongError):  # an older version has fewer calls
+                    found[name] = (statistics.median(await asking.times_ms(question)), "ms")
+            drawn: dict[str, list[float]] = {page: [] for page in pages}
+            for _ in range(_TIMES):
+                for page, path in pages.items():
+                    drawn[page].append(await _drawn_ms(browser, url + path, _DRAWN[page]))
+            found |= {f"{page} drawn": (statistics.median(took), "ms") for page, took in drawn.items()}
+    return found
+
+
+def _questions(http: aiohttp.ClientSession, jobs: int) -> Mapping[str, Callable[[], Awaitable[Any]]]:
+    middle = console_data.job_name(jobs // 2)
+    ask = partial(asking.ask, http)
+    return {
+        "GET overview": lambda: ask("/api/v1/overview"),
+        "GET a page of jobs": lambda: ask("/api/v1/jobs"),
+        "GET failing jobs": lambda: ask("/api/v1/jobs", state="failing"),
+        "GET a search without a hit": lambda: ask("/api/v1/jobs", q="there is no such job"),
+        "GET a job": lambda: ask(f"/api/v1/jobs/{middle}"),
+        "GET its fires": lambda: ask(f"/api/v1/jobs/{middle}/fires"),
+        "GET its runs": lambda: ask("/api/v1/runs", job=middle),
+        "GET all runs": lambda: ask("/api/v1/runs"),
+        "GET 24 hours": lambda: ask("/api/v1/statistics", hours="24"),
+        "GET system": lambda: ask("/api/v1/system"),
+    }
+
+
+async def _drawn_ms(browser: Browser, url: str, selector: str) -> float:
+    """From the navigation to the frame after it is there; nothing is in the cache."""
+    context = await browser.new_context()
+    try:
+        page = await context.new_page()
+        await page.goto(url, wait_until="commit")
+        took: float = await page.evaluate(_WHEN_DRAWN, selector)
+        return took
+    finally:
+        await context.close()
+
+
+@asynccontextmanager
+async def _browsers(http: aiohttp.ClientSession, page: str) -> AsyncIterator[None]:
+    """So many are connected inside the block."""
+    async with asyncio.TaskGroup() as tasks:
+        all_of_them = [tasks.create_task(_browse(http, page)) for _ in range(BROWSERS)]
+        await asyncio.sleep(_ASKS_EVERY_S)
+        yield
+        for one in all_of_them:
+            one.cancel()
+
+
+async def _browse(http: aiohttp.ClientSession, page: str) -> None:
+    path = "/api/v1/overview" if page == "overview" else "/api/v1/jobs"
+    causes = (
+        ("hello", "jobs", "runs", "workers", "health", "failing", "ping") if page == "overview" else ("hello", "jobs")
+    )
+    asked_at = float("-inf")
+    async with http.get("/api/v1/events", headers={"Accept": "text/event-stream"}) as stream:
+        async for line in stream.content:
+            if line.startswith(b"event: ") and line[7:].strip().decode() in causes:
+                if (pause_s := asked_at + _ASKS_EVERY_S - time.monotonic()) > 0:
+                    await asyncio.sleep(pause_s)
+                asked_at = time.monotonic()
+                await asking.ask(http, path)
+
+
+async def _runs_come_and_go(etcd: EtcdClient, jobs: int) -> None:
+    """So many go at any time; no worker is there that would look after them."""
+    keys, going = Keys(), list[str]()
+    number = 0
+    while True:
+        now_ms = time.time_ns() // 1_000_000
+        run = RunId.planned(console_data.job_name(number * 7 % jobs), now_ms)
+        entry = RunEntry(
+            state=EntryState.OPEN, worker=f"w{number % 5}", session="1", instance="bench", plan_ms=now_ms,
+            dispatch_ms=now_ms, claim_ms=now_ms, revision=1,
+        )  # fmt: skip
+        await etcd.put(keys.run(run), entry.to_json())
+        going.append(keys.run(run))
+        number += 1
+        if len(going) > GOING:
+            await etcd.delete(going.pop(0))
+            await asyncio.sleep(_EVERY_S)

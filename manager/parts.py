@@ -49,14 +49,16 @@ from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.durations import Durations
 from manager.views.ending import EndingRuns
+from manager.views.failing import FailingJobs
 from manager.views.fires import Fires
 from manager.views.forecasts import Forecasts
 from manager.views.history import History
-from manager.views.inventory import Inventory
 from manager.views.output import Outputs
+from manager.views.inventory import Fleet, Inventory
 from manager.views.pending import Pending
 from manager.views.rows import Rows
 from manager.views.run_list import RunLists
+from manager.views.shared import Shared
 from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
 from manager.views.told import Told
@@ -94,6 +96,7 @@ class Parts:
     kills: KillService
     give_ups: GiveUpService
     ending: EndingRuns
+    failing: FailingJobs
     run_now: RunNow
     calls: IdempotentCalls
     clock_guard: ClockGuard
@@ -103,6 +106,7 @@ class Parts:
     told: Told
     drains: DrainService
     inventory: Inventory
+    fleet: Shared[Fleet]
     watching: Watching
     rows: Rows
     run_lists: RunLists

@@ -77,6 +77,7 @@ from manager.use_cases.unblock import Unblocking
 from manager.views.cursors import SealedCursors
 from manager.views.durations import Durations
 from manager.views.ending import EndingRuns, shown
+from manager.views.failing import FailingJobs
 from manager.views.fires import Fires
 from manager.views.forecasts import Forecasts
 from manager.views.history import History
@@ -86,6 +87,7 @@ from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
 from manager.views.shapes import running_views
+from manager.views.shared import Shared
 from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
 from manager.views.told import Told
@@ -100,6 +102,8 @@ if TYPE_CHECKING:
 
 # A share of apiWriteTimeout: what was repeated until then still leaves time to answer what is known.
 _PATIENCE_SHARE = 0.5
+_FLEET_S = 2.0
+"""For so long workers are shown as they were read."""
 
 
 def make_parts(
@@ -151,7 +155,7 @@ def make_parts(
     )
     remembered = Allowance("calls that are remembered")
     directory = Directory(etcd, access_keys, clock=clock)
-    watching, events = _live(etcd, keys, history, ending, health, directory, name=name, clock=clock, pace=pace)
+    watching, failing, events = _live(etcd, keys, history, ending, health, directory, name=name, clock=clock, pace=pace)
     watching.catalog.trust = None if seal is None else seal.trust
     kept = Records(etcd, clock=clock, patience_s=patience_s, known=watching.notices.has_reached)
     rules = KeptRecords[Rule](kept, RULE, keys.rules, what="rule", most=MOST_RULES)
@@ -272,6 +276,7 @@ def make_parts(
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse, seal=seal),
         give_ups=GiveUpService(etcd, keys, ending, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
         ending=ending,
+        failing=failing,
         run_now=run_now,
         calls=IdempotentCalls(
             etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s, remembered=remembered
@@ -283,6 +288,7 @@ def make_parts(
         silences=SilenceService(kept, keys, watching.catalog),
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
+        fleet=Shared(inventory.fleet, clock, _FLEET_S),
         watching=watching,
         rows=Rows(watching, history, ending, standstill=lambda: health.standstill, clock=clock),
         run_lists=RunLists(watching, history, ending, clock=clock),
@@ -383,7 +389,7 @@ def _live(
     name: str,
     clock: Clock,
     pace: Pace,
-) -> tuple[Watching, EventHub]:
+) -> tuple[Watching, FailingJobs, EventHub]:
     """The watch tells the hub what changes, and the hub looks at the watch for what it tells."""
 
     def running(job: str, rights: Rights) -> list[dict[str, Any]]:
@@ -407,6 +413,9 @@ def _live(
         seen = health.glance(etcd_silent_since_ms=watching.stale_since_ms)
         return seen | {"recovery": recovery_shown(directory, now_ms=clock.wall_ms())}
 
+    async def count_failing(rights: Rights, since_s: float) -> int:
+        return (await failing.seen(rights, since_s=since_s)).count
+
     events = EventHub(
         manager=name,
         clock=clock,
@@ -415,7 +424,9 @@ def _live(
         seen_results=seen,
         health=state,
         ending=changed,
+        failing=count_failing,
         pace=pace,
     )
     watching = Watching(etcd, keys, events, clock=clock)
-    return watching, events
+    failing = FailingJobs(history, watching.catalog, clock=clock)
+    return watching, failing, events

@@ -66,6 +66,16 @@ class JobResults:
         return strip if (usual := usual_ms(took)) is None else {**strip, "usualMs": usual}
 
 
+class FailingJob(Struct, frozen=True, kw_only=True, gc=False):
+    """A job whose newest record is a failure."""
+
+    job: str
+    result: Document
+    """That record, without its output."""
+    since_ms: int
+    """When the first failure since its last success was planned, as far back as its strip goes."""
+
+
 class Advance(Struct, frozen=True, kw_only=True, gc=False):
     """What a batch says about one job, as it would stand in its document."""
 
@@ -197,6 +207,18 @@ def _order_in(document: Mapping[str, Any], field: str) -> str:
     return order if isinstance(order, str) and _IS_ORDER(order) else ""
 
 
+def _failing_since_ms(document: Mapping[str, Any], result: Document) -> int:
+    """Of one that is failing. Thousands are looked at in a row, so its strip is read only as far back as needed."""
+    since_ms = result.get("planTime")
+    for entry in reversed(_texts_in(document, "recent")):
+        with suppress(ValueError):  # it is none of ours
+            _, status, plan = entry.rsplit(" ", 2)
+            if status == Verdict.SUCCESS:
+                break
+            since_ms = int(plan) if status in _FAILING else since_ms
+    return int(since_ms) if isinstance(since_ms, int) else 0
+
+
 def _success_in(document: Mapping[str, Any]) -> int:
     success_ms = document.get("successTime")
     return int(success_ms) if isinstance(success_ms, int) else 0  # bson.Int64 is no plain number
@@ -247,6 +269,17 @@ class LastResults:
         wanted = {"failing": {"$eq": True}, "jobName": {"$gt": after}}
         cursor = self._collection.find(wanted, {"_id": 0, "jobName": 1}, sort=[("jobName", 1)], limit=limit)
         return [str(document["jobName"]) for document in await cursor.to_list()]
+
+    async def failing_results(self, after: str, limit: int) -> list[FailingJob]:
+        """The same with what they came to."""
+        wanted = {"failing": {"$eq": True}, "jobName": {"$gt": after}}
+        fields = {"_id": 0, "jobName": 1, "result": 1, "recent": 1}
+        cursor = self._collection.find(wanted, fields, sort=[("jobName", 1)], limit=limit, batch_size=limit)
+        return [
+            FailingJob(job=str(one["jobName"]), result=result, since_ms=_failing_since_ms(one, result))
+            for one in await cursor.to_list()
+            if isinstance(result := one.get("result"), dict)
+        ]
 
     async def _merge(self, advances: Sequence[Advance]) -> None:
         for _ in range(_ROUNDS):

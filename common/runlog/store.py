@@ -39,7 +39,7 @@ from common.runlog.client import (
     open_client,
 )
 from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, tidy
-from common.runlog.last import Advance, JobResults, LastResults, advances_of, came_to_in, results_in
+from common.runlog.last import Advance, FailingJob, JobResults, LastResults, advances_of, came_to_in, results_in
 from common.runlog.notices import Notices
 from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
@@ -396,6 +396,13 @@ class RunLog:
         """
         async with asking(self._client, deadline_seconds):
             return await self._last.failing(after, limit)
+
+    async def failing_results(
+        self, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> list[FailingJob]:
+        """The same jobs with what they came to."""
+        async with asking(self._client, deadline_seconds):
+            return await self._last.failing_results(after, limit)
 
     async def put_versions(
         self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS

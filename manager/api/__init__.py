@@ -1,8 +1,8 @@
 """The calls of the API, a file for each resource: it reads a request, calls a use case, and spells the answer.
 
 routes.py                       adds the calls of all these but the legacy ones; the probes, a schedule's preview
-jobs.py bulk.py run_now.py versions.py runs.py output.py workers.py statistics.py forecast.py timeline.py events.py
-system.py audit.py              ``/api/v1``
+overview.py jobs.py bulk.py run_now.py versions.py runs.py output.py workers.py statistics.py forecast.py timeline.py
+events.py system.py audit.py    ``/api/v1``
 users.py services.py bindings.py explain.py access_fields.py
                                 users, service accounts, bindings; who may do what, and what all of them take
 login.py login_oidc.py tokens.py

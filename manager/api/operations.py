@@ -366,6 +366,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answers={200: page(ref("AuditChain"), whole=TRUTH)},
     ),
     Operation(
+        method="get", path="/api/v1/overview", tag="system",
+        summary="Whether all is well: counts, and what needs attention.",
+        answers={200: ref("Overview")},
+    ),
+    Operation(
         method="get", path="/api/v1/system", tag="system", summary="This manager, and what it sees.",
         answers={200: record({"version": TEXT, "manager": TEXT, "ready": {"type": "object"}, "nowMs": MS})},
     ),

@@ -23,6 +23,7 @@ from manager.api import (
     metrics,
     notices,
     output,
+    overview,
     rules,
     run_now,
     runs,
@@ -53,7 +54,7 @@ def add_routes(app: web.Application) -> None:
     for calls in (
         audit, bulk, jobs, runs, output, run_now, workers, versions, statistics, forecast, timeline, events, system,
         openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain, channels, rules, silences,
-        alerts, notices,
+        alerts, notices, overview,
     ):  # fmt: skip
         calls.add_routes(app)
 

@@ -159,6 +159,33 @@ COMPONENTS: Final[dict[str, Schema]] = {
         },
         {"medianMs": COUNT, "p95Ms": COUNT},
     ),
+    "Overview": record({
+        "nowMs": MS, "running": COUNT, "longest": array(ref("Run")),
+        "jobs": record({
+            "total": COUNT, "paused": COUNT, "broken": COUNT, "failing": maybe(COUNT), "late": maybe(COUNT),
+        }),
+        "workers": maybe(record({
+            "taking": COUNT, "total": COUNT, "gone": array(record({"name": TEXT, "seenMs": MS})), "goneCount": COUNT,
+            "refusing": array(TEXT), "refusingCount": COUNT, "drained": COUNT, "waiting": COUNT,
+        })),
+        "attention": maybe(record({
+            "groups": array(ref("FailingAlike")), "moreGroups": COUNT, "lookedAt": COUNT,
+        })),
+        "fires": record({"state": TEXT, "sinceMs": maybe(MS), "why": maybe(TEXT)}),
+        "checks": record({
+            "etcd": TEXT, "logStore": TEXT, "sinceMs": maybe(MS), "problem": maybe(TEXT),
+            "clocks": record({"state": TEXT, "problem": maybe(TEXT)}),
+        }),
+    }),
+    "FailingAlike": record({
+        "status": _VERDICT, "exitCode": maybe({"type": "integer"}), "signal": maybe({"type": "integer"}),
+        "reason": maybe(TEXT), "count": COUNT, "sinceTime": MS, "result": {"type": "object"}, "lastLine": maybe(TEXT),
+        "names": array(TEXT),
+        "jobs": array(record({
+            "name": TEXT, "labels": _LABELS, "state": maybe(TEXT), "runId": TEXT, "sinceTime": MS, "endTime": maybe(MS),
+            "silencedUntil": maybe(MS),
+        })),
+    }),
     "User": record(
         {"name": TEXT},
         {

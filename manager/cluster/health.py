@@ -95,6 +95,21 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fires:
+    """Whether any worker takes fires; where none does, nothing fires."""
+
+    state: str = "unknown"
+    """``ok``, ``none`` is live, ``drained`` are all that are, ``refusing``; ``unknown``: etcd is away."""
+    since_ms: int | None = None
+    """Since when none does; None: there has never been one, as far as anybody remembers."""
+    why: str | None = None
+    """What the first of those that refuse says."""
+
+    def view(self) -> dict[str, Any]:
+        return {"state": self.state, "sinceMs": self.since_ms, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One look at everything."""
 
@@ -102,6 +117,7 @@ class Report:
     log_store: dict[str, Any]
     workers: dict[str, Any]
     clocks: dict[str, Any]
+    fires: Fires
     jobs: JobsReport
     steward: Mapping[str, str]
     """What etcd does not let a worker do as the steward, by the worker."""
@@ -126,6 +142,7 @@ class Report:
             blocked = itertools.islice(self.blocked.items(), _BLOCKED_NAMED)
             document["checks"] = {
                 "etcd": self.etcd, "logStore": self.log_store, "workers": self.workers, "clocks": self.clocks,
+                "fires": self.fires.view(),
                 "jobs": self.jobs.view(),
                 "steward": {"state": "degraded" if self.steward else "ok", "notPermitted": dict(self.steward)},
                 "blocked": [{"name": job, "until": until_ms} for job, until_ms in blocked],
@@ -174,6 +191,7 @@ class Health:
         self._log_seen = _Seen(server="log store", where=log_store)
         self._gateways = Gateways(etcd.endpoints)
         self._prepared = False
+        self._fires = Fires()
         self._full_since_ms: int | None = None
         self._size_bytes = 0
 
@@ -235,6 +253,7 @@ class Health:
             "logStore": "away" if self._log_seen in away else "ok",
             "sinceMs": min(since, default=None),
             "problem": "; ".join(problems) or None,
+            "fires": (self._fires if etcd == "ok" else Fires()).view(),
         }
 
     async def look(self, rights: Rights) -> Report:
@@ -269,7 +288,8 @@ class Health:
         problems += self._audit(self.log_store_away)
         problems += [] if self.log_store_away else (await _asked(partial(self._told, rights)))[0] or ()
         return Report(
-            etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
+            etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, fires=self._fires,
+            jobs=jobs,
             steward=refused, blocked=blocked, problems=tuple(problems),
             notes=() if away else tuple(_notes(members, refused, has_roles=self._etcd.is_limited)),
         )  # fmt: skip
@@ -278,7 +298,27 @@ class Health:
         """The live workers; the question is a linearizable read, so it tells whether etcd has a quorum."""
         workers, problem = await _asked(self._inventory.live)
         self._etcd_seen.note(problem, self._clock.wall_ms())
-        return None if workers is None else healthy(workers)
+        live = None if workers is None else healthy(workers)
+        self._fires = Fires() if live is None else await self._look_at_fires(live)
+        return live
+
+    async def _look_at_fires(self, live: Sequence[Member]) -> Fires:
+        if any(worker.accepts for worker in live):
+            return Fires(state="ok")
+        before = self._fires
+        drains, _ = await _asked(self._inventory.drains)
+        drained = [drain.since_ms for worker in live if (drain := (drains or {}).get(worker.worker)) is not None]
+        state = "none" if not live else "drained" if len(drained) == len(live) else "refusing"
+        why = next((_reason(worker) for worker in live), None)
+        if before.state not in ("ok", "unknown"):
+            since_ms = before.since_ms
+        elif before.state == "ok" or state == "refusing":
+            since_ms = self._clock.wall_ms()
+        else:  # this manager has not seen it come: the one that left, or was drained, last
+            roster, _ = await _asked(self._inventory.roster)
+            left = [one.seen_ms for one in (roster or {}).values()]
+            since_ms = max(drained or left, default=None)
+        return Fires(state=state, since_ms=since_ms, why=why)
 
     async def _log_store(self) -> dict[str, Any]:
         version, problem = await _asked(self._runlog.ping)

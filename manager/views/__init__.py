@@ -8,9 +8,11 @@ run_list.py history.py pending.py ending.py
 span_counts.py                  what days and hours came to, of what a caller may know
 durations.py                    how long a job's runs took, as a chart shows it
 output.py                       what a run has printed, also while it goes
+failing.py                      the jobs that fail, by what went wrong
 told.py                         open alerts, and what waits to be told
 timelines.py                    lanes over a span of time: what ran, what runs, what is to come
 forecasts.py                    what the fires to come want, and whose they are
+shared.py                       an answer of a server that all get who ask within a while
 cursors.py                      cursors that name what a caller may not know of, sealed
 fires.py fire_verdicts.py       the fires of one job, and why one did not run: what is read, and what that says
 calendar.py                     a job's fires by day, and the changes of its clocks

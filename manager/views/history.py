@@ -16,7 +16,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.run import RunEntry
 from common.protocol.txn import KeyValue
-from common.runlog import JobResults, RunFilter, RunLog, RunPage, SpanCounts
+from common.runlog import FailingJob, JobResults, RunFilter, RunLog, RunPage, SpanCounts
 from common.runlog.pages import decode_cursor
 from manager.views.cursors import SealedCursors
 from manager.views.ending import EndingRuns, LeftProcesses, shown
@@ -24,6 +24,7 @@ from manager.views.pending import Pending, Seen
 from manager.views.shapes import open_run_view, run_view
 
 MOST: Final = 500
+LOG_STORE_AWAY: Final = "the log store cannot be reached"
 NO_RECORDS: Final = (
     "the log store cannot be reached: of fires that are over only what etcd still knows is shown, and runs that have "
     "ended meanwhile may be shown as running"
@@ -166,6 +167,12 @@ class History:
     async def failing(self, limit: int) -> frozenset[str]:
         """The names of the jobs whose newest record is a failure."""
         return frozenset(await self._runlog.failing_jobs(limit=limit, deadline_seconds=self._deadline_s))
+
+    async def failing_results(self, *, after: str, limit: int) -> list[FailingJob]:
+        """The same with what they came to, at most so many behind that name, by name."""
+        if self._is_away():
+            raise UnavailableError(LOG_STORE_AWAY)
+        return await self._runlog.failing_results(after=after, limit=limit, deadline_seconds=self._deadline_s)
 
     async def count_failing(self, jobs: Container[str], limit: int) -> int:
         """How many of these jobs have a failure as their newest record; no more than ``limit`` are counted.

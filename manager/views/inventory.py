@@ -5,7 +5,7 @@ One bad key harms nobody else: a value that does not parse is handed out with it
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -40,6 +40,14 @@ class SeenWorker:
     """What is remembered of one that is not live."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """All workers, and how the clocks compare."""
+
+    workers: Sequence[SeenWorker]
+    clocks: Clocks | None
+
+
 def is_seen(stored: Stored, rights: Rights) -> bool:
     """Whether a caller may know of this job; of what is no job only who administers everything may."""
     return rights.sees_unlabelled if stored.saved is None else rights.sees(stored.saved.spec.labels)
@@ -67,6 +75,10 @@ class Inventory:
         """Every session key, with the worker's newest beat, and every worker that is drained or was here, by name."""
         beats, drains, roster = await self.beats(), await self.drains(), await self.roster()
         return self.seen(await self._sessions(), beats, drains, roster)
+
+    async def fleet(self) -> Fleet:
+        """With the newest comparison of the clocks."""
+        return Fleet(workers=await self.workers(), clocks=await self.clocks())
 
     async def live(self) -> list[SeenWorker]:
         """Every session key alone."""

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from common.clock import Clock
-from common.errors import UnavailableError
 from common.instants import iso
 from common.notices.alerts import Alert
 from common.runlog import RunLog
 from common.runlog.alerts import ended_alerts, open_alerts
 from common.runlog.notices import ChannelCounts, NoticeCounts
-
-T = TypeVar("T")
+from manager.views.shared import Shared
 
 _ALERTS_S: Final = 1.0
 _COUNTS_S: Final = 10.0
 _LONG_MS: Final = 15 * 60_000
 _NAMED: Final = 5
-
-
-class _Kept(Generic[T]):
-    """An answer of the log store, for so long, also that there was none; who asks meanwhile gets the same."""
-
-    def __init__(self, read: Callable[[], Awaitable[T]], clock: Clock, seconds: float) -> None:
-        self._read = read
-        self._clock = clock
-        self._seconds = seconds
-        self._lock = asyncio.Lock()
-        self._kept: T | UnavailableError | None = None
-        self._kept_at = 0.0
-
-    async def get(self) -> T:
-        """UnavailableError: it is not known."""
-        async with self._lock:
-            if self._kept is None or self._clock.monotonic() - self._kept_at >= self._seconds:
-                try:
-                    self._kept = await self._read()
-                except UnavailableError as error:
-                    self._kept = error
-                self._kept_at = self._clock.monotonic()
-        if isinstance(self._kept, UnavailableError):
-            raise self._kept
-        return self._kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +53,11 @@ class Told:
 
     def __init__(self, runlog: RunLog, clock: Clock, *, exists: Callable[[str], bool]) -> None:
         """``exists``: whether there is such a channel; what its messages came to is of no more use where it is gone."""
-        self._alerts = _Kept(runlog.alerts.read, clock, _ALERTS_S)
+        self._alerts = Shared(runlog.alerts.read, clock, _ALERTS_S)
         self._runlog = runlog
         self._exists = exists
-        self._waiting = _Kept(self._look, clock, _COUNTS_S)
-        self._channels = _Kept(runlog.notices.by_channel, clock, _ALERTS_S)
+        self._waiting = Shared(self._look, clock, _COUNTS_S)
+        self._channels = Shared(runlog.notices.by_channel, clock, _ALERTS_S)
 
     async def open(self) -> Sequence[Alert]:
         """The newest first."""

@@ -127,6 +127,15 @@ class CatalogPage:
     next_cursor: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SeenNames:
+    """What callers with these rights may know of, kept in step."""
+
+    rights: Rights
+    names: list[str]
+    states: Counter[ListState]
+
+
 class Changes:
     """Tells those who wait that something has changed, so that they look again."""
 
@@ -158,8 +167,8 @@ class Catalog:
         self._on_changed = on_changed
         self._jobs: dict[str, KnownJob] = {}
         self._names: list[str] = []  # sorted
-        self._seen_by: dict[Sight, tuple[Rights, list[str]]] = {}
-        """The names that some callers may know of, the most recently asked for last."""
+        self._seen_by: dict[Sight, _SeenNames] = {}
+        """What some callers may know of, the most recently asked for last."""
         self.states: Counter[ListState] = Counter()
         """How many are enabled, paused and broken."""
         self.broken: set[str] = set()
@@ -206,16 +215,22 @@ class Catalog:
 
         Made once for all who may know of the same, then kept in step; not to be changed, nor kept across an await.
         """
-        if self.sees_all(rights):
-            return self._names
+        return self._names if self.sees_all(rights) else self._seen(rights).names
+
+    def states_seen(self, rights: Rights) -> Mapping[ListState, int]:
+        """How many of these are enabled, paused and broken."""
+        return self.states if self.sees_all(rights) else self._seen(rights).states
+
+    def _seen(self, rights: Rights) -> _SeenNames:
         sight = rights.sight
         known = self._seen_by.pop(sight, None)
         if known is None:
-            known = (rights, self._read_seen(rights))
+            names = self._read_seen(rights)
+            known = _SeenNames(rights=rights, names=names, states=Counter(self._jobs[name].state for name in names))
             while len(self._seen_by) >= _MOST_SIGHTS:
                 del self._seen_by[next(iter(self._seen_by))]
         self._seen_by[sight] = known  # the last to go
-        return known[1]
+        return known
 
     def _read_seen(self, rights: Rights) -> list[str]:
         sees, broken = dict[int, bool](), rights.sees_unlabelled
@@ -233,14 +248,19 @@ class Catalog:
         return names
 
     def _keep_seen(self, name: str, before: KnownJob | None, after: KnownJob | None) -> None:
-        for rights, names in self._seen_by.values():
-            was = before is not None and before.is_seen_by(rights)
-            if was != (after is not None and after.is_seen_by(rights)):
-                place = bisect_left(names, name)
-                if was:
-                    del names[place]
+        for seen in self._seen_by.values():
+            was = before if before is not None and before.is_seen_by(seen.rights) else None
+            now = after if after is not None and after.is_seen_by(seen.rights) else None
+            if was is not None:
+                seen.states[was.state] -= 1
+            if now is not None:
+                seen.states[now.state] += 1
+            if (was is None) != (now is None):
+                place = bisect_left(seen.names, name)
+                if now is None:
+                    del seen.names[place]
                 else:
-                    names.insert(place, name)
+                    seen.names.insert(place, name)
 
     def problem_of(self, name: str) -> str | None:
         """Why a job is broken."""

@@ -14,6 +14,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -52,6 +53,8 @@ class Pace:
     spacing_s: float = 0.4
     """The least pause after a batch."""
     heartbeat_s: float = 10.0
+    failing_s: float = 5.0
+    """How often failing jobs are counted, while anything changes."""
     look_s: float = 1.0
     """How often the state of the servers, which others look at, is compared with what was told."""
 
@@ -154,6 +157,7 @@ class EventHub:
         seen_results: Callable[[str, JobResults, Rights], JobResults],
         health: Callable[[], Mapping[str, Any]],
         ending: Callable[[], Awaitable[Iterable[tuple[str, Labels]]]],
+        failing: Callable[[Rights, float], Awaitable[int]],
         pace: Pace,
         max_clients: int = MAX_CLIENTS,
     ) -> None:
@@ -161,7 +165,8 @@ class EventHub:
         ``seen_results``: what of it a caller may know.
 
         ``ending``: the jobs of which other runs are ending than when it was last asked, with the labels of runs; no key
-        in etcd tells that.
+        in etcd tells that. ``failing``: how many jobs fail, of those that a caller may know of, then
+        (monotonic) or later.
         """
         self._manager = manager
         self._clock = clock
@@ -170,6 +175,10 @@ class EventHub:
         self._seen_results = seen_results
         self._health = health
         self._ending = ending
+        self._failing = failing
+        self._failing_told: dict[Sight, int] = {}
+        self._failing_changed = asyncio.Event()
+        """They may be others than were counted last."""
         self._pace = pace
         self._max_clients = max_clients
         self._clients: set[Client] = set()
@@ -187,6 +196,7 @@ class EventHub:
             known = self._changes.jobs.setdefault(name, [])
             known += [one for one in labels if one not in known]
             self._dirty.set()
+            self._failing_changed.set()
 
     def runs_changed(self, job: str, labels: Labels) -> None:
         if self._clients:
@@ -199,6 +209,7 @@ class EventHub:
         if self._clients:
             self._changes.settled[run] = labels
             self._dirty.set()
+            self._failing_changed.set()
 
     def workers_changed(self) -> None:
         if self._clients:
@@ -215,13 +226,17 @@ class EventHub:
         hello = {"nowMs": self._clock.wall_ms(), "version": VERSION, "manager": self._manager}
         client.offer(b"retry: 2000\n" + self._numbered("hello", hello, client.sight))
         client.offer(self._numbered("health", self._health(), client.sight))
+        if (count := self._failing_told.get(client.sight)) is not None:
+            client.offer(self._numbered("failing", {"count": count}, client.sight))
         self._clients.add(client)
+        self._failing_changed.set()
         return client
 
     def leave(self, client: Client) -> None:
         self._clients.discard(client)
         if all(client.sight != other.sight for other in self._clients):
             self._numbers.pop(client.sight, None)
+            self._failing_told.pop(client.sight, None)
 
     def close(self) -> None:
         """Every client's stream ends now."""
@@ -237,6 +252,7 @@ class EventHub:
                 tasks.create_task(self._tell_changes(), name="events: changes")
                 tasks.create_task(self._tell_health(), name="events: health")
                 tasks.create_task(self._tell_ending(), name="events: ending")
+                tasks.create_task(self._tell_failing(), name="events: failing")
                 tasks.create_task(self._beat(), name="events: heartbeat")
         finally:
             self.close()
@@ -301,6 +317,7 @@ class EventHub:
             if _state_in(health) != told:
                 told = _state_in(health)
                 self._tell("health", health)
+                self._failing_changed.set()
 
     async def _tell_ending(self) -> None:
         while True:
@@ -308,6 +325,20 @@ class EventHub:
             if self._clients:
                 for job, labels in await self._ending():
                     self.runs_changed(job, labels)
+
+    async def _tell_failing(self) -> None:
+        """For the mark that every page has, whether or not somebody looks at it."""
+        while True:
+            await self._failing_changed.wait()
+            self._failing_changed.clear()
+            since_s = self._clock.monotonic()
+            for clients in self._groups():
+                with suppress(EtcronError):  # the event of the log store's state says the rest; its being back is one
+                    count = await self._failing(clients[0].rights, since_s)
+                    if self._failing_told.get(clients[0].sight) != count:
+                        self._failing_told[clients[0].sight] = count
+                        self._offer(clients, "failing", {"count": count})
+            await asyncio.sleep(self._pace.failing_s)
 
     async def _beat(self) -> None:
         while True:
@@ -332,7 +363,8 @@ class EventHub:
 
 def _state_in(health: Mapping[str, Any]) -> tuple[Any, ...]:
     """What of it is worth an event; the words about a problem may change all the time."""
-    return health["etcd"], health["logStore"], health["recovery"]
+    fires = health["fires"]
+    return health["etcd"], health["logStore"], health["recovery"], fires["state"], fires["sinceMs"]
 
 
 def spell(kind: str, data: Mapping[str, Any]) -> bytes:

@@ -83,6 +83,11 @@ class OpenRuns:
         starts = (run.start_ms for runs in self._by_job.values() for run in runs.values())
         return max(0, now_ms - min(starts, default=now_ms))
 
+    def longest(self, rights: Rights, limit: int) -> tuple[int, list[OpenRun]]:
+        """How many a caller may know of, and so many of these that began first."""
+        runs = list(self) if rights.sees_all else [run for run in self if rights.sees(run.labels)]
+        return len(runs), heapq.nsmallest(limit, runs, key=lambda run: (run.start_ms, run.run_id))
+
     def jobs(self, rights: Rights) -> Container[str]:
         """The names of the jobs that have an open run that a caller may know of."""
         if rights.sees_all:

@@ -59,6 +59,8 @@ class Watching:
         self.notices = NoticeRecords(etcd, keys, clock=clock)
         self.workers: dict[str, KeyValue] = {}
         """The session keys as they were last seen."""
+        self._members: list[Member] | None = None
+        """What they say, once somebody has asked."""
         self._silence: tuple[float, int] | None = None
         self._workers_changed = listener.workers_changed
         self._jobs = self._mirror(keys.jobs, self.catalog.on_changes, _JOBS_A_PAGE)
@@ -102,8 +104,13 @@ class Watching:
             ) from None
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> Sequence[Member]:
         """The live workers, each by its newest session."""
+        if self._members is None:
+            self._members = self._read_members()
+        return self._members
+
+    def _read_members(self) -> list[Member]:
         newest: dict[str, Member] = {}
         for kv in self.workers.values():
             try:
@@ -169,6 +176,7 @@ class Watching:
                 self.workers.pop(change.key, None)
             else:
                 self.workers[change.key] = change.new
+        self._members = None
         self._workers_changed()
 
     async def _read_sentinels(self) -> None:

@@ -20,18 +20,13 @@ from playwright.async_api import Browser, async_playwright
 
 from common.etcd import EtcdClient
 from common.protocol.access_keys import AccessKeys
-from tests.console.console import Console, Usual
+from tests.console.console import CHROMIUM, Console, Usual
 from tests.support.access import administrator_in
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.etcd_server import EtcdServer, serving_etcd
 from tests.support.log_store import LogStore, serving_log_store
 
 _VENDOR = Path(__file__).parents[2] / "webroot/static/vendor/manifest.json"
-_ARGUMENTS = [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-    "--process-per-site",
-]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -75,7 +70,7 @@ def screenshots() -> Path | None:
 async def browser(chromium: str) -> AsyncIterator[Browser]:
     """One Chromium for all tests."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=_ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
         yield browser
         await browser.close()
 

@@ -14,6 +14,12 @@ THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "node_modules/axe-core/axe.min.js"
+CHROMIUM: Final = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--process-per-site",
+]  # fmt: skip
+"""What it is started with."""
 SERIOUS = ("serious", "critical")
 WIDE, NARROW = 1280, 360
 # Answers that a page expects, and that a browser nevertheless calls an error.

@@ -39,6 +39,7 @@ EXPECTED = {
     "GET /job/list": "viewer",
     "GET /job/log": "viewer",
     "GET /worker/list": "viewer",
+    "GET /api/v1/overview": "viewer",
     "GET /api/v1/jobs": "viewer",
     "POST /api/v1/jobs/check": "editor",
     "POST /api/v1/jobs/bulk": "operator",

@@ -41,7 +41,8 @@ async def test_a_stream_begins_with_hello_and_the_state_of_the_servers(live: Man
             "hello", {"nowMs", "version", "manager"}, live.parts.name,
         )  # fmt: skip
         assert (health.kind, health.data) == (
-            "health", {"etcd": "ok", "logStore": "ok", "sinceMs": None, "problem": None, "recovery": None},
+            "health", {"etcd": "ok", "logStore": "ok", "sinceMs": None, "problem": None, "recovery": None,
+                       "fires": {"state": "unknown", "sinceMs": None, "why": None}},
         )  # fmt: skip
         assert hello.id is not None
         assert stream.response.headers["Cache-Control"] == "no-store"

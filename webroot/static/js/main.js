@@ -6,6 +6,7 @@ import { startChip } from "./chip.js";
 import { byId } from "./dom.js";
 import { startKeys } from "./keys.js";
 import { start as startLive } from "./live/live.js";
+import { startMark } from "./mark.js";
 import { showCaller } from "./me.js";
 
 const { page, target } = document.body.dataset;
@@ -20,6 +21,7 @@ if (page === "login") {
   const started = start(target);
   byId("live").hidden = !mayAnything("viewer");
   if (mayAnything("viewer")) {
+    startMark();
     startLive(); // before what it loads is there: a change meanwhile would be missed
     void startBell();
   }

@@ -57,8 +57,8 @@ MASKED: Final = "ours-value"
 ADMIN_ONLY: Final = ("GET /metrics", "GET /api/v1/channels", "GET /api/v1/rules", "GET /api/v1/notices")
 """Calls for those who may read everything."""
 WITHOUT_JOBS: Final = frozenset({
-    "GET /", "GET /jobs", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}", "GET /workers",
-    "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
+    "GET /", "GET /jobs", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}",
+    "GET /workers", "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
     "GET /login", "GET /users", "GET /tokens", "GET /audit", "GET /access", "GET /account",
     "GET /alerts", "GET /notifications",
     "GET /api/v1/whoami", "GET /api/v1/login", "GET /api/v1/login/oidc", "GET /api/v1/login/oidc/callback",
@@ -147,6 +147,7 @@ MATRIX: Final = {
         ours=("/api/v1/statistics", "/api/v1/statistics?job=ours-job", "/api/v1/statistics?job=moved-job"),
         theirs=("/api/v1/statistics?job={job}",), shows=("", "", '"runs":0'),
     ),
+    "GET /api/v1/overview": Look(ours=("/api/v1/overview",), shows=("ours-output",)),
     "GET /api/v1/workers": Look(ours=("/api/v1/workers",), shows=('"w1"',)),
     "GET /api/v1/system": Look(ours=("/api/v1/system",), shows=("ours-zone",)),
     "GET /api/v1/alerts": Look(

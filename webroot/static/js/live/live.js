@@ -13,7 +13,7 @@ let before = Promise.resolve();
 export const status = { state: "connecting", sinceMs: Date.now(), health: /** @type {any} */ (null) };
 
 /**
- * Events by name: `jobs`, `runs`, `workers`, `health`; `again` when anything may have changed (a connection is back, or
+ * Events by name: `jobs`, `runs`, `workers`, `health`, `failing` (how many jobs do); `again` when anything may have changed (a connection is back, or
  * it is time to ask); `status` when `status` has changed.
  * @param {string[]} names
  * @param {Listener} listener

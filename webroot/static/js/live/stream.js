@@ -7,7 +7,7 @@
 
 const EVENTS = "/api/v1/events";
 const HEALTH = "/readyz?verbose";
-const NAMES = ["hello", "jobs", "runs", "workers", "health", "ping"];
+const NAMES = ["hello", "jobs", "runs", "workers", "health", "failing", "ping"];
 const SILENCE_MS = 25_000;
 const POLL_EVERY_MS = 5_000;
 /** While nobody answers: the reader waits for it. */
@@ -101,8 +101,8 @@ export class Stream {
 
 /** What `/readyz` says, as the event `health` says it. @param {any} report */
 function healthOf(report) {
-  const { etcd, logStore } = report.checks ?? {};
+  const { etcd, logStore, fires } = report.checks ?? {};
   const away = (/** @type {any} */ check) => (check?.state === "unreachable" ? "away" : "ok");
   const full = etcd?.endpoints?.some((/** @type {any} */ member) => member.alarms?.includes("NOSPACE"));
-  return { etcd: full ? "full" : away(etcd), logStore: away(logStore), sinceMs: null, problem: report.problems?.[0] ?? null };
+  return { etcd: full ? "full" : away(etcd), logStore: away(logStore), sinceMs: null, problem: report.problems?.[0] ?? null, fires };
 }

@@ -3,12 +3,14 @@ import { Stream } from "./stream.js";
 
 /** @type {Set<MessagePort>} */
 const ports = new Set();
-let health = /** @type {any} */ (null);
+/** The newest events that tell how something is now. @type {Map<string, any>} */
+const states = new Map();
 /** How far the manager's clock is ahead of this browser's, as it was last heard; null: not yet. */
 let aheadMs = /** @type {number | null} */ (null);
 
 const stream = new Stream((message) => {
-  if (message.kind === "event" && message.name === "health") health = message.data;
+  if (message.kind === "event" && message.name === "hello") states.clear(); // it may be another user's stream by now
+  if (message.kind === "event" && ["health", "failing"].includes(message.name)) states.set(message.name, message.data);
   if (message.kind === "event" && message.data.nowMs) aheadMs = message.data.nowMs - Date.now();
   ports.forEach((port) => port.postMessage(message));
 });
@@ -19,5 +21,5 @@ self.addEventListener("connect", (/** @type {any} */ event) => {
   port.onmessage = () => ports.delete(port); // the tab says goodbye
   port.postMessage({ kind: "state", state: stream.state, sinceMs: stream.sinceMs });
   if (aheadMs !== null) port.postMessage({ kind: "event", name: "ping", data: { nowMs: Date.now() + aheadMs } });
-  if (health) port.postMessage({ kind: "event", name: "health", data: health });
+  states.forEach((data, name) => port.postMessage({ kind: "event", name, data }));
 });

@@ -1,29 +1,64 @@
-/** Whether all is well: how many jobs are in which state, each a link to them. */
+/** Whether all is well, in two seconds: a verdict, counts that are links, what needs attention, what runs. */
+import { act } from "../actions.js";
 import { get } from "../api.js";
-import { byId, h } from "../dom.js";
+import { byId, delegate, h, icon } from "../dom.js";
 import { on } from "../live/live.js";
-import { note } from "../notices.js";
+import { announce, note } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
-import { number, t } from "../text.js";
+import { t } from "../text.js";
+import { Attention } from "./attention.js";
+import { showFirstSteps } from "./first_steps.js";
+import { showRunning } from "./running.js";
+import { serversIn, tilesOf } from "./tiles.js";
+import { verdictOf } from "./verdict.js";
 
-const STATES = ["failing", "running", "paused", "broken"];
+/** What is shown is counted for all browsers at most as often. */
+const EVERY_MS = 2000;
+
+/** @typedef {any} Overview as GET /overview says */
 
 export function start() {
-  const page = new Refresher(load);
-  on(["again", "jobs", "runs"], () => page.soon());
+  const attention = new Attention(byId("attention"), () => changed(page));
+  const page = new Refresher((signal) => load(attention, signal, () => page.soon()), EVERY_MS);
+  on(["again", "jobs", "runs", "workers", "health", "failing", "ping"], () => page.soon());
+  delegate(byId("main"), "click", "[data-action]", async ({ dataset: { action, job } }) => {
+    if (await act(action, job)) changed(page);
+  });
   return page.now();
 }
 
-/** @param {AbortSignal} signal */
-async function load(signal) {
+/** @param {Refresher} page */
+function changed(page) {
+  page.heard();
+  void page.now();
+}
+
+/** @param {Attention} attention @param {AbortSignal} signal @param {() => void} again */
+async function load(attention, signal, again) {
   try {
-    const found = await Promise.all(STATES.map((state) => get("/jobs", { query: { state, limit: 1 }, signal })));
-    redraw(byId("tiles"), STATES.map((state, index) => h("a", { class: "tile", href: `/jobs?state=${state}` }, h("strong", {}, number(found[index].total)), " ", t(`filter.${state}`))));
+    show(await get("/overview", { signal }), attention);
     note(byId("problem"), null);
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
+    if (error.mayPass) again();
   }
-  byId("tiles").setAttribute("aria-busy", "false");
+  byId("all-well").setAttribute("aria-busy", "false");
+}
+
+/** @param {Overview} seen @param {Attention} attention */
+function show(seen, attention) {
+  const isNew = seen.jobs.total === 0 && seen.running === 0;
+  const { tone, text } = verdictOf(seen);
+  const before = byId("verdict").textContent;
+  byId("all-well").className = `all-well is-${tone}`;
+  redraw(byId("verdict"), icon(tone === "ok" ? "check-circle-fill" : tone === "idle" ? "info-circle" : "exclamation-triangle-fill"), " ", h("span", {}, text));
+  if (before?.trim() !== text) announce(text);
+  showFirstSteps(byId("first-steps"), isNew ? seen : null);
+  byId("seen").hidden = isNew;
+  redraw(byId("tiles"), tilesOf(seen));
+  attention.show(seen);
+  showRunning(byId("running"), seen);
+  redraw(byId("servers"), serversIn(seen), h("span", { class: "muted" }, t("overview.details")));
 }

@@ -1,0 +1,39 @@
+"""An answer of a server that is shared by all who ask within a while: one read, however many pages are open."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from common.clock import Clock
+from common.errors import EtcronError
+
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    """An answer, for so long, also that there was none; who asks meanwhile gets the same."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], clock: Clock, seconds: float) -> None:
+        self._read = read
+        self._clock = clock
+        self._seconds = seconds
+        self._lock = asyncio.Lock()
+        self._kept: T | EtcronError | None = None
+        self._kept_at = 0.0
+
+    async def get(self, *, since_s: float = -math.inf) -> T:
+        """EtcronError, as the read raised it: it is not known. ``since_s``: it was read then (monotonic) or later."""
+        async with self._lock:
+            oldest_s = max(since_s, self._clock.monotonic() - self._seconds)
+            if self._kept is None or self._kept_at <= oldest_s:
+                self._kept_at = self._clock.monotonic()
+                try:
+                    self._kept = await self._read()
+                except EtcronError as error:
+                    self._kept = error
+        if isinstance(self._kept, EtcronError):
+            raise self._kept
+        return self._kept

@@ -1,0 +1,65 @@
+/** Whether all is well, on every page: a banner where nothing fires, a mark in the bar, in the title and in the tab's icon. */
+import { get } from "./api.js";
+import { byId, h, icon } from "./dom.js";
+import { on, status } from "./live/live.js";
+import { redraw } from "./redraw.js";
+import { Refresher } from "./refresher.js";
+import { stamp } from "./stamp.js";
+import { t } from "./text.js";
+
+const POLL_MS = 5000;
+/** Where one sees to it. @type {Record<string, string>} */
+const PLACES = { none: "workers", never: "workers", drained: "workers", refusing: "workers", away: "system", full: "system" };
+
+/** @typedef {{etcd: string, sinceMs: number | null, fires?: {state: string, sinceMs: number | null, why: string | null}}} Health */
+
+/** How many jobs fail; null: not known. @type {number | null} */
+let failing = null;
+
+export function startMark() {
+  const title = document.title;
+  const show = () => {
+    const halt = haltIn(status.health);
+    showHalt(halt);
+    showMark(halt !== null, title);
+  };
+  const polled = new Refresher(async () => take(await get("/overview").then(({ jobs }) => jobs.failing, () => failing)), POLL_MS);
+  const take = (/** @type {number | null} */ count) => {
+    failing = count;
+    show();
+  };
+  on(["status"], show);
+  on(["failing"], ({ count }) => take(count));
+  on(["poll"], () => polled.soon()); // no stream tells it
+}
+
+/** Why nothing fires, and since when; null: something does, or nobody knows. @param {Health | null} health */
+function haltIn(health) {
+  if (!health) return null;
+  if (health.etcd === "away" || health.etcd === "full") return { why: health.etcd, sinceMs: health.sinceMs, said: null };
+  const { state, sinceMs, why } = health.fires ?? { state: "ok", sinceMs: null, why: null };
+  if (!PLACES[state]) return null;
+  return { why: state === "none" && sinceMs === null ? "never" : state, sinceMs, said: state === "refusing" ? why : null };
+}
+
+/** @param {ReturnType<typeof haltIn>} halt */
+function showHalt(halt) {
+  redraw(byId("halt"), halt && h("div", { class: "halt" }, icon("exclamation-triangle-fill"), h("p", {},
+    h("strong", {}, t(`halt.${halt.why}`)), halt.said && ` ${halt.said}.`,
+    halt.sinceMs !== null && h("span", {}, " ", t("halt.since"), " ", stamp(halt.sinceMs), " (", stamp(halt.sinceMs, { as: "ago" }), ")."),
+    " ", t(`halt.${halt.why}.do`), " ", h("a", { href: `/${PLACES[halt.why]}` }, t(`nav.${PLACES[halt.why]}`)))));
+}
+
+/** @param {boolean} isHalted @param {string} title */
+function showMark(isHalted, title) {
+  const isBad = isHalted || Boolean(failing);
+  const text = isHalted ? t("mark.halted") : t("mark.failing", { n: failing ?? 0 });
+  const mark = byId("mark");
+  mark.hidden = !isBad;
+  redraw(mark, icon("exclamation-triangle-fill"), " ", text);
+  document.title = isBad ? `(${isHalted ? "!" : failing}) ${title}` : title;
+  const link = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]"));
+  const { icon: calm, iconBad } = link.dataset;
+  const wanted = isBad ? iconBad : calm;
+  if (wanted && link.getAttribute("href") !== wanted) link.href = wanted;
+}

@@ -1,0 +1,147 @@
+/** The jobs that fail, those together that fail alike: what, since when, the last line that one of them printed. */
+import { actOnAll } from "../actions.js";
+import { ApiError, jobPath, send } from "../api.js";
+import { offered } from "../caller.js";
+import { ask } from "../dialogs.js";
+import { delegate, h, icon } from "../dom.js";
+import { jobUrl, runUrl } from "../links.js";
+import { toast } from "../notices.js";
+import { redraw } from "../redraw.js";
+import { silenceAll } from "../silencing.js";
+import { stamp } from "../stamp.js";
+import { number, t, word } from "../text.js";
+import { badge, whyOf } from "../verdicts.js";
+
+/** As many may be asked for at once. */
+const AT_ONCE = 4;
+
+/** @typedef {any} Alike as `groups` of GET /overview says */
+
+export class Attention {
+  /** @param {HTMLElement} part @param {() => void} done */
+  constructor(part, done) {
+    this.part = part;
+    /** @type {Alike[]} */
+    this.groups = [];
+    /** The groups whose jobs are unfolded. @type {Set<string>} */
+    this.unfolded = new Set();
+    /** @type {import("./page.js").Overview | null} */
+    this.seen = null;
+    delegate(part, "click", "[data-unfold]", ({ dataset: { unfold } }) => {
+      if (!this.unfolded.delete(unfold)) this.unfolded.add(unfold);
+      this.draw();
+    });
+    delegate(part, "click", "[data-all]", async ({ dataset: { all, group, name } }) => {
+      const names = name ? [name] : this.groups.find((one) => keyOf(one) === group)?.names;
+      if (names && (await ON_ALL[all](names))) done();
+    });
+  }
+
+  /** @param {import("./page.js").Overview} seen */
+  show(seen) {
+    this.seen = seen;
+    this.groups = seen.attention?.groups ?? [];
+    this.draw();
+  }
+
+  draw() {
+    const { seen } = this;
+    if (!seen) return;
+    const { attention, jobs } = seen;
+    this.part.hidden = !this.groups.length;
+    redraw(this.part, this.groups.length > 0 && [
+      h("h2", { id: "attention-title" }, t("overview.attention"), " ", h("span", { class: "muted" }, number(jobs.failing))),
+      h("ul", { class: "alike" }, this.groups.map((group) => this.group(group))),
+      attention.moreGroups > 0 && h("p", { class: "sub" }, h("a", { href: "/jobs?state=failing" }, t("overview.attention.more", { n: attention.moreGroups }))),
+      attention.lookedAt < jobs.failing && h("p", { class: "sub" }, t("overview.attention.first", { n: attention.lookedAt })),
+    ]);
+  }
+
+  /** @param {Alike} group */
+  group(group) {
+    const key = keyOf(group);
+    const { result, jobs, count } = group;
+    const isOpen = count > 1 && this.unfolded.has(key);
+    const silenced = jobs.every((/** @type {any} */ one) => one.silencedUntil) ? Math.min(...jobs.map((/** @type {any} */ one) => one.silencedUntil)) : null;
+    const said = group.lastLine || whyOf(result);
+    return h("li", { "data-key": key, class: silenced ? "is-quiet" : null },
+      h("div", { class: "alike-what" },
+        h("strong", {}, count > 1 ? t("overview.jobs", { n: count }) : h("a", { href: jobUrl(jobs[0].name), class: "row-name", "data-row-link": true }, jobs[0].name)), " ",
+        badge(group.status), " ", h("span", {}, errorOf(group)), " ",
+        h("span", { class: "muted" }, t("overview.since"), " ", stamp(group.sinceTime), " (", stamp(group.sinceTime, { as: "ago" }), ")"),
+        silenced && h("span", { class: "muted" }, " ", icon("bell-slash"), " ", t("alert.silenced"), " ", stamp(silenced))),
+      said && h("a", { class: "alike-line", href: runUrl(result.runId), title: t("overview.open.run") }, h("code", {}, said)),
+      count > 1 && h("div", { class: "alike-names" },
+        jobs.slice(0, 3).map((/** @type {any} */ one) => h("a", { href: jobUrl(one.name), "data-key": `name ${one.name}` }, one.name)),
+        count > 3 && h("button", { type: "button", class: "btn btn-quiet", "data-key": "unfold", "data-unfold": key, "aria-expanded": String(isOpen) }, icon(isOpen ? "chevron-up" : "chevron-down"), " ", t(isOpen ? "overview.fold" : "overview.unfold", { n: count - 3 }))),
+      isOpen && h("ul", { class: "alike-jobs" }, jobs.slice(3).map(jobOf), count > jobs.length && h("li", {}, h("a", { href: "/jobs?state=failing" }, t("overview.attention.all", { n: count })))),
+      h("div", { class: "buttons-of" }, count > 1 ? forAll(group, key) : forOne(jobs[0])));
+  }
+}
+
+/** @param {Alike} group */
+const keyOf = ({ status, exitCode, signal, reason }) => [status, exitCode, signal, reason].join(" ");
+
+/** @param {Alike} group */
+function errorOf({ exitCode, signal, reason }) {
+  if (signal !== null) return t("overview.signal", { signal });
+  return exitCode !== null ? t("overview.exit", { code: exitCode }) : word("why", reason);
+}
+
+/** @param {any} job */
+const jobOf = (job) => h("li", { "data-key": job.name },
+  h("a", { href: jobUrl(job.name) }, job.name), " ", h("span", { class: "muted" }, t("overview.since"), " ", stamp(job.sinceTime)), h("div", { class: "buttons-of" }, forOne(job, "btn-quiet")));
+
+/** @param {any} job @param {string} [look] */
+function forOne({ name, labels, runId, state }, look = "btn-plain") {
+  return [
+    h("a", { class: `btn ${look}`, "data-key": "open", href: runUrl(runId), "aria-label": `${t("overview.open.run")}: ${name}` }, icon("file-text"), " ", t("overview.open.run")),
+    button("run", name, [labels], { look, "data-action": "run", "data-job": name }),
+    state === "enabled" && button("pause", name, [labels], { look, "data-action": "pause", "data-job": name }),
+    button("silence", name, [labels], { look, "data-all": "silence", "data-name": name }),
+  ];
+}
+
+/** Beyond what one call takes nothing is offered: it would be for some of them. @param {Alike} group @param {string} key */
+function forAll({ jobs, names, count }, key) {
+  if (names.length < count) return [];
+  const labels = jobs.map((/** @type {any} */ job) => job.labels);
+  return ["run", "pause", "silence"].map((action) => button(action, t("overview.jobs", { n: count }), labels, { "data-all": action, "data-group": key }));
+}
+
+/** @type {Record<string, [string, string, string]>} glyph, text, whose right it takes */
+const LOOKS = { run: ["play-circle-fill", "overview.again", "run"], pause: ["pause-fill", "action.pause", "pause"], silence: ["bell-slash", "silence.make", "pause"] };
+
+/** @param {string} action @param {string} what @param {Record<string, string>[]} labels of each job @param {Record<string, string>} more */
+function button(action, what, labels, { look = "btn-plain", ...more }) {
+  const [glyph, text, right] = LOOKS[action];
+  const off = labels.map((one) => offered(right, one)).find(({ disabled }) => disabled);
+  return h("button", { type: "button", class: `btn ${look}`, "data-key": action, "aria-label": `${t(text)}: ${what}`, ...more, ...off }, icon(glyph), " ", t(text));
+}
+
+/** @type {Record<string, (names: string[]) => Promise<boolean>>} */
+const ON_ALL = {
+  run: runAll,
+  pause: (names) => actOnAll("pause", names.map((name) => ({ name, running: [], revision: 0, state: "enabled" }))),
+  silence: silenceAll,
+};
+
+/** @param {string[]} names */
+async function runAll(names) {
+  const body = [h("p", {}, t("overview.ask.again", { n: names.length })), h("p", { class: "named" }, names.slice(0, 10).join(", "), names.length > 10 && ` ${t("ask.more", { n: names.length - 10 })}`)];
+  if ((await ask({ title: t("overview.again"), body, action: t("overview.again") })) === null) return false;
+  const waiting = [...names];
+  const refused = /** @type {string[]} */ ([]);
+  const work = async () => {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+      await send("POST", `${jobPath(name)}/run`, { body: {} }).catch((error) => {
+        if (!(error instanceof ApiError)) throw error;
+        refused.push(`${name}: ${error.message}`);
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  toast(t("overview.done.again", { n: names.length - refused.length }), refused.length < names.length ? "ok" : "bad");
+  refused.slice(0, 5).forEach((text) => toast(text, "bad"));
+  return true;
+}
