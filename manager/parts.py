@@ -53,8 +53,8 @@ from manager.views.failing import FailingJobs
 from manager.views.fires import Fires
 from manager.views.forecasts import Forecasts
 from manager.views.history import History
-from manager.views.output import Outputs
 from manager.views.inventory import Fleet, Inventory
+from manager.views.output import Outputs
 from manager.views.pending import Pending
 from manager.views.rows import Rows
 from manager.views.run_list import RunLists

@@ -179,6 +179,8 @@ class EventHub:
         self._failing_told: dict[Sight, int] = {}
         self._failing_changed = asyncio.Event()
         """They may be others than were counted last."""
+        self._failing_unknown = asyncio.Event()
+        """Somebody has joined who has not been told."""
         self._pace = pace
         self._max_clients = max_clients
         self._clients: set[Client] = set()
@@ -228,6 +230,8 @@ class EventHub:
         client.offer(self._numbered("health", self._health(), client.sight))
         if (count := self._failing_told.get(client.sight)) is not None:
             client.offer(self._numbered("failing", {"count": count}, client.sight))
+        else:
+            self._failing_unknown.set()
         self._clients.add(client)
         self._failing_changed.set()
         return client
@@ -338,7 +342,10 @@ class EventHub:
                     if self._failing_told.get(clients[0].sight) != count:
                         self._failing_told[clients[0].sight] = count
                         self._offer(clients, "failing", {"count": count})
-            await asyncio.sleep(self._pace.failing_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pace.failing_s):
+                    await self._failing_unknown.wait()
+            self._failing_unknown.clear()
 
     async def _beat(self) -> None:
         while True:

@@ -15,22 +15,25 @@ const PLACES = { none: "workers", never: "workers", drained: "workers", refusing
 
 /** How many jobs fail; null: not known. @type {number | null} */
 let failing = null;
+let show = () => {};
 
 export function startMark() {
   const title = document.title;
-  const show = () => {
+  show = () => {
     const halt = haltIn(status.health);
     showHalt(halt);
     showMark(halt !== null, title);
   };
-  const polled = new Refresher(async () => take(await get("/overview").then(({ jobs }) => jobs.failing, () => failing)), POLL_MS);
-  const take = (/** @type {number | null} */ count) => {
-    failing = count;
-    show();
-  };
-  on(["status"], show);
-  on(["failing"], ({ count }) => take(count));
+  const polled = new Refresher(async () => markFailing(await get("/overview").then(({ jobs }) => jobs.failing, () => failing)), POLL_MS);
+  on(["status"], () => show());
+  on(["failing"], ({ count }) => markFailing(count));
   on(["poll"], () => polled.soon()); // no stream tells it
+}
+
+/** @param {number | null} count how many jobs fail */
+export function markFailing(count) {
+  failing = count;
+  show();
 }
 
 /** Why nothing fires, and since when; null: something does, or nobody knows. @param {Health | null} health */

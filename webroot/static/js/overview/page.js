@@ -3,6 +3,7 @@ import { act } from "../actions.js";
 import { get } from "../api.js";
 import { byId, delegate, h, icon } from "../dom.js";
 import { on } from "../live/live.js";
+import { markFailing } from "../mark.js";
 import { announce, note } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
@@ -58,6 +59,7 @@ function show(seen, attention) {
   showFirstSteps(byId("first-steps"), isNew ? seen : null);
   byId("seen").hidden = isNew;
   redraw(byId("tiles"), tilesOf(seen));
+  markFailing(seen.jobs.failing);
   attention.show(seen);
   showRunning(byId("running"), seen);
   redraw(byId("servers"), serversIn(seen), h("span", { class: "muted" }, t("overview.details")));
