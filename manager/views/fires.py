@@ -57,7 +57,7 @@ _OF_RANGES: Final = frozenset({Verdict.SKIPPED, Verdict.MISSED})
 _RECORDS: Final = 2000
 """Read for one page: attempts and requests are among them."""
 _RECORDS_A_PAGE: Final = 500
-_MOST_PAGES: Final = 10
+MOST_PAGES: Final = 10
 """Of records that a caller may not see there may be any number among them."""
 
 
@@ -313,7 +313,7 @@ class Fires:
         documents: list[Mapping[str, Any]] = []
         cursor, pages = None, 0
         while len(documents) < most:
-            if pages == _MOST_PAGES and cursor is not None:
+            if pages == MOST_PAGES and cursor is not None:
                 last_ms = plan_ms_of(decode_cursor(cursor))
                 return [one for one in documents if one["planTime"] > last_ms], last_ms + 1
             page = await self._history.walk(

@@ -61,6 +61,9 @@ class MailServer:
     hangs: bool = False
     """It takes connections, and says nothing."""
     login: tuple[str, str] | None = None
+    """Who may send; without ``tls`` it is asked for in the open."""
+    logins: int = 0
+    """How often somebody said who they are."""
     tls: ssl.SSLContext | None = None
     """STARTTLS has to be asked for; or, ``tls_at_once``, it is there from the beginning."""
     tls_at_once: bool = False
@@ -117,6 +120,7 @@ class MailServer:
     def authenticate(
         self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, given: LoginPassword
     ) -> AuthResult:
+        self.logins += 1
         is_right = self.login == (given.login.decode(), given.password.decode())
         return AuthResult(success=is_right, handled=False)
 
@@ -128,7 +132,7 @@ class _Smtp(SMTP):
             warnings.simplefilter("ignore")  # it does not know that there is TLS below it
             super().__init__(
                 server, hostname="mail.test", tls_context=starttls, require_starttls=starttls is not None,
-                auth_require_tls=not server.tls_at_once, auth_required=server.login is not None,
+                auth_require_tls=starttls is not None, auth_required=server.login is not None,
                 authenticator=server.authenticate, enable_SMTPUTF8=False,
             )  # fmt: skip
         self._of = server

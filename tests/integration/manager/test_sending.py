@@ -270,6 +270,17 @@ async def test_mail_over_tls_with_a_login(
     assert [mail.id for mail in mail_server.mails] == [failed().id]
 
 
+async def test_attack_mail_server_that_leaves_out_starttls_is_told_no_password(
+    here: Sending, mail_server: MailServer, tmp_path: Path
+) -> None:
+    mail_server.login = ("etcron", "password")
+    secret(tmp_path, "smtp", "password")
+    await here.mails_to(mail_server, tls="starttls", user="etcron", passwordSecret="smtp")
+    await here.put(failed())
+    await here.until(NoticeState.SENDING, failed(), error="STARTTLS")
+    assert (mail_server.logins, mail_server.mails) == (0, [])
+
+
 async def test_a_webhook_is_signed_and_says_all(here: Sending, receiver: Receiver, tmp_path: Path) -> None:
     secret(tmp_path, "key", "whsec_c2VjcmV0")
     await here.channel("ops", kind="webhook", url=receiver.url, signingSecret="key")
