@@ -75,7 +75,7 @@ assets: $(ASSETS) ## build the console's browser assets (webroot/static/vendor) 
 $(ASSETS): package.json package-lock.json $(wildcard webroot/build/*)
 	@webroot/build/setup
 
-wheel: venv-test assets ## build dist/etcron-*.whl
+wheel: venv-run assets ## build dist/etcron-*.whl
 	rm -rf build dist
 	$(VENV)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None, *, serves: bool = True) -> int:
 
 def run_manager(config: ManagerConfig, *, serves: bool = True) -> int:
     """The same with a configuration that is checked already."""
-    configure_logging(config.log_level)
+    configure_logging(config.log_level, config.log_format)
     for note in config.notes:
         _log.warning("%s", note, extra={"action": "config.note"})
     os.umask(0o077)  # the audit is for nobody else; a socket has the mode that it is given

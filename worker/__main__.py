@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"etcron worker: {explain(error)}", file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2
-    configure_logging(config.log_level)
+    configure_logging(config.log_level, config.log_format)
     for note in config.notes:
         _log.warning("%s", note, extra={"action": "config.note"})
     if config.processes > 1:

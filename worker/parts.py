@@ -248,7 +248,7 @@ class Parts:
         config, identity, events, clock = self._config, self._identity, self._events, self._clock
         self.guardian = GuardianLink(
             directory=config.data_dir, instance=identity.instance, table=self.table, margin_s=config.timings.margin_s,
-            log_level=config.log_level, on_past=events.run_past_deadline, on_ready=events.slot_free,
+            logs=(config.log_level, config.log_format), on_past=events.run_past_deadline, on_ready=events.slot_free,
             tell=events.guardian_away, clock=clock,
         )  # fmt: skip
         self.launcher = Launcher(

@@ -169,6 +169,9 @@ class SharedConfig:
         (),
     )
     log_level: str = setting(Key(name="logLevel", kind=OneOf(LOG_LEVELS), help="what is logged"), "info")
+    log_format: str = setting(
+        Key(name="logFormat", kind=OneOf(("text", "json")), help="lines for people, or a JSON object a line"), "text"
+    )
     origins: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Key name -> where its value came from; "default" where it is not in here."""
     notes: tuple[str, ...] = field(default=(), repr=False)

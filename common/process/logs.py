@@ -3,16 +3,22 @@
 Whoever logs waits for nobody who takes the lines: a thread writes them, and those that find 10,000 waiting are dropped.
 
 2026-03-29T01:00:00.000Z INFO    worker.registry  session opened  action=session_opened lease=7587
+
+The same as JSON, for programs:
+
+{"time": "2026-03-29T01:00:00.000Z", "level": "info", "logger": "worker.registry", "message": "session opened",
+ "action": "session_opened", "lease": 7587}
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from queue import Empty, Full, Queue
@@ -34,10 +40,13 @@ _FLUSH_S = 1.0
 _QUIET = ("aiohttp.access", "asyncio", "grpc", "pymongo")
 
 
-def configure_logging(level: str = "info", *, stream: TextIO | None = None) -> None:
-    """Send everything from `level` (debug, info, warning, error) up to the stream (stderr), one line for each event."""
+def configure_logging(level: str = "info", form: str = "text", *, stream: TextIO | None = None) -> None:
+    """Send everything from `level` (debug, info, warning, error) up to the stream (stderr), one line for each event.
+
+    ``form``: text or json.
+    """
     handler = UnwaitingHandler(partial(_write_all, 2) if stream is None else stream.write)
-    handler.setFormatter(LineFormatter())
+    handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -112,15 +121,44 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         message = _plain(record.getMessage())
-        utc = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        extras = ((name, value) for name, value in record.__dict__.items() if name not in _STANDARD)
-        fields = " ".join(f"{name}={_shown(value)}" for name, value in extras)
-        parts = [f"{utc} {record.levelname:<7} {record.name}  {message}", fields]
+        fields = " ".join(f"{name}={_shown(value)}" for name, value in _extras(record))
+        parts = [f"{_utc(record)} {record.levelname:<7} {record.name}  {message}", fields]
         line = "  ".join(part for part in parts if part)
         if record.exc_info:
             told = self.formatException(record.exc_info).split("\n")
             line += "".join(f"\n    {_plain(one)}" for one in told)
         return _AUTHORITY.sub(_without_password, line)
+
+
+class JsonFormatter(logging.Formatter):
+    """Everything about an event as one JSON object in one line. The fields of `extra` stand beside ``time``, ``level``,
+    ``logger`` and ``message``; a traceback is ``traceback``.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, object] = dict(_extras(record))
+        document |= {
+            "time": _utc(record), "level": record.levelname.lower(), "logger": record.name,
+            "message": record.getMessage(),
+        }  # fmt: skip
+        if record.exc_info:
+            document["traceback"] = self.formatException(record.exc_info)
+        return json.dumps({name: _json_value(value) for name, value in document.items()}, ensure_ascii=False)
+
+
+def _extras(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
+    return ((name, value) for name, value in record.__dict__.items() if name not in _STANDARD)
+
+
+def _utc(record: logging.LogRecord) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+
+
+def _json_value(value: object) -> object:
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    text = _UNSHOWN.sub(lambda found: found[0] if found[0] == "\n" else _written_out(found), str(value))
+    return _AUTHORITY.sub(_without_password, text)
 
 
 def _without_password(found: re.Match[str]) -> str:
@@ -135,4 +173,8 @@ def _shown(value: object) -> str:
 
 def _plain(text: str) -> str:
     """The same with what a terminal would obey written out, such as ``\\x1b``; a line stays one line."""
-    return _UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNSHOWN.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()

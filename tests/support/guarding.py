@@ -78,7 +78,7 @@ class Guarding:
 def guarding(directory: Path, instance: str | None = None) -> Iterator[Guarding]:
     """A guardian; it and all commands are gone afterwards."""
     instance = instance or f"guarding-{os.getpid()}-{next(_numbers)}"
-    guard = Guarding(Child(lock=directory / "guardian.lock", instance=instance, log_level="info"), instance)
+    guard = Guarding(Child(lock=directory / "guardian.lock", instance=instance, logs=("info", "text")), instance)
     try:
         yield guard
     finally:

@@ -89,7 +89,7 @@ def linked(
         """Nobody hears."""
 
     link = GuardianLink(
-        directory=directory, instance="i", table=table, margin_s=2.0, log_level="INFO",
+        directory=directory, instance="i", table=table, margin_s=2.0, logs=("INFO", "text"),
         on_past=on_past, on_ready=on_ready, tell=tell, clock=FakeClock(0),
     )  # fmt: skip
     link._child = cast(Any, child)

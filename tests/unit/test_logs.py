@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import re
@@ -51,6 +52,26 @@ def test_nothing_that_a_terminal_obeys_gets_into_a_line(printed: io.StringIO) ->
     line = printed.getvalue().removesuffix("\n")
     assert line.isprintable()
     assert line.endswith(r'a\r\x1b[2Jb\u2028c  reason=\x00 by="a \x9b31m\u202e" what=\x1b]0;x\x07')
+
+
+@pytest.mark.usefixtures("printed")
+def test_an_event_is_a_json_object_where_that_is_wanted() -> None:
+    stream = Printed()
+    configure_logging("info", "json", stream=stream)
+    extra = {"action": "run_ended", "lease": 7587, "share": 0.5, "odd": float("nan"), "message_": "a\r\x1b[2J\nb"}
+    try:
+        raise ValueError("mongodb://u:hunter2@h")
+    except ValueError:
+        log.exception('said "no" to mongodb://u:hunter2@h/', extra=extra)
+    (line,) = stream.getvalue().splitlines()
+    assert "hunter2" not in line
+    document = json.loads(line)
+    assert document.pop("time").endswith("Z")
+    assert document.pop("traceback").endswith("ValueError: mongodb://u:***@h")
+    assert document == {
+        "level": "error", "logger": "etcron.test", "message": 'said "no" to mongodb://u:***@h/', "action": "run_ended",
+        "lease": 7587, "share": 0.5, "odd": "nan", "message_": "a\\r\\x1b[2J\nb",
+    }  # fmt: skip
 
 
 def test_what_is_below_the_level_is_left_out(printed: io.StringIO) -> None:

@@ -1,4 +1,4 @@
-"""A program of its own, which the worker starts: ``python -I -S worker/guardian/__main__.py LOCK INSTANCE LEVEL``.
+"""A program of its own, which the worker starts: ``python -I -S worker/guardian/__main__.py LOCK INSTANCE LEVEL FORM``.
 
 Without the packages of the environment (``-S``): it needs none, and is a third smaller and quicker to start.
 """
@@ -16,10 +16,10 @@ from worker.guardian.program import Guardian, hold, outlive_the_worker
 
 def main() -> None:
     """Guards until the worker, which is its parent, has ended, and nothing is left of its runs."""
-    lock, instance, level = sys.argv[1:]
+    lock, instance, level, form = sys.argv[1:]
     parent = os.getppid()
     outlive_the_worker()
-    configure_logging(level)
+    configure_logging(level, form)
     hold(Path(lock))
     Guardian(
         directory=Path(lock).parent,

@@ -27,9 +27,9 @@ _ATOMIC: Final = select.PIPE_BUF
 class Child:
     """One guardian process. ``pid``; ``listens``, ``speaks``: this side's ends of the pipes from and to it."""
 
-    def __init__(self, *, lock: Path, instance: str, log_level: str) -> None:
-        """OSError: it could not be started."""
-        command = (sys.executable, "-I", "-S", _PROGRAM, str(lock.absolute()), instance, log_level)
+    def __init__(self, *, lock: Path, instance: str, logs: tuple[str, str]) -> None:
+        """``logs``: level and form. OSError: it could not be started."""
+        command = (sys.executable, "-I", "-S", _PROGRAM, str(lock.absolute()), instance, *logs)
         # A session of its own: neither Ctrl-C nor a signal to the worker's group reaches it. It inherits no descriptor.
         self._process = subprocess.Popen(
             command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/", env=_ENVIRONMENT,

@@ -81,7 +81,7 @@ class GuardianLink:
         instance: str,
         table: RunTable,
         margin_s: float,
-        log_level: str,
+        logs: tuple[str, str],
         on_past: Callable[[RunId, bool], bool],
         on_ready: Callable[[], None],
         tell: Callable[[str | None], Awaitable[None]],
@@ -97,7 +97,7 @@ class GuardianLink:
         self._instance = instance
         self._table = table
         self._margin_s = margin_s
-        self._log_level = log_level
+        self._logs = logs
         self._on_past = on_past
         self._on_ready = on_ready
         self._tell = tell
@@ -349,7 +349,7 @@ class GuardianLink:
         self._began = now
         self._failed_starts += 1
         try:
-            child = Child(lock=self._lock, instance=self._instance, log_level=self._log_level)
+            child = Child(lock=self._lock, instance=self._instance, logs=self._logs)
         except OSError as error:
             if self._failed_starts == 1:
                 extra = {"action": "guardian.unstartable"}
