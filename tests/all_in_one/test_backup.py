@@ -62,7 +62,7 @@ async def test_everything_comes_back_from_a_backup_that_was_made_while_it_ran(tm
     assert restored.returncode == 0, restored.stderr
     assert f"etcron up --data-dir {second / 'data'}" in restored.stdout
     async with running_up(second) as up:
-        assert sorted(job["name"] for job in await up.get("/job/list")) == ["often", "yearly"]
+        assert sorted(str(job["name"]) for job in await up.get("/job/list")) == ["often", "yearly"]
         async with up.http.get(f"{up.url}/api/v1/jobs/yearly/versions") as answer:
             assert len((await answer.json())["items"]) == 2
         async with up.http.get(f"{up.url}/api/v1/audit?action=job.save") as answer:

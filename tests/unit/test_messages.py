@@ -112,7 +112,7 @@ def _said_in(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _unlisted(text: str) -> Iterator[str]:
-    """What of it is not in the table: all of it, or the texts in its gaps. A gap with a value says nothing by itself."""
+    """What of it is not in the table: all of it, or the texts in its gaps. One with a value says nothing by itself."""
     if not re.search("[a-z]", text.replace("X1", "")):
         return
     said = MESSAGES.of(text)
