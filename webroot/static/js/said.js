@@ -5,7 +5,7 @@ import { language, t } from "./text.js";
 const SAID = new Set(["message", "remedy", "detail", "problem", "problems", "warnings", "skips", "note", "notes", "summary", "reason", "err", "waitsFor", "why"]);
 /** Of those, members that users write as well: what is said in them has to be said at length. */
 const USERS_TOO = new Set(["reason", "note", "err"]);
-const AT_LENGTH = 15;
+const AT_LENGTH = 12;
 /** Members that are a user's. */
 const USERS = new Set(["spec", "output", "env", "labels", "description"]);
 const ENGLISH = "en";

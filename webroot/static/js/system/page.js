@@ -64,7 +64,7 @@ function show(system, aheadMs, seen) {
   redraw(byId("configuration"), system.configuration.length === 0 ? h("p", { class: "muted" }, t("system.configuration.withheld")) : grid(t("system.configuration"), [
     { key: "key", draw: (/** @type {any} */ one) => h("code", {}, one.key) },
     { key: "value", draw: (/** @type {any} */ one) => h("code", {}, typeof one.value === "string" ? one.value : JSON.stringify(one.value)), className: "wraps" },
-    { key: "origin", draw: (/** @type {any} */ one) => one.origin, className: "wraps" },
+    { key: "origin", draw: (/** @type {any} */ one) => word("origin", one.origin), className: "wraps" },
   ], system.configuration, "auto stack", ({ key }) => key));
 }
 
