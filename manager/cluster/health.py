@@ -310,7 +310,7 @@ class Health:
         drained = [drain.since_ms for worker in live if (drain := (drains or {}).get(worker.worker)) is not None]
         state = "none" if not live else "drained" if len(drained) == len(live) else "refusing"
         why = next((_reason(worker) for worker in live), None)
-        if before.state not in ("ok", "unknown"):
+        if before.since_ms is not None:
             since_ms = before.since_ms
         elif before.state == "ok" or state == "refusing":
             since_ms = self._clock.wall_ms()

@@ -77,7 +77,7 @@ class Console:
 
 
 PAGES: Final = (
-    Page(path="/", name="overview", scripts="overview", menu="overview"),
+    Page(path="/", name="overview", scripts="overview", menu="overview", charts=True),
     Page(path="/jobs", name="jobs", scripts="jobs", menu="jobs"),
     Page(path="/new", name="new", scripts="form", menu="jobs"),
     Page(path="/jobs/{name}", name="job", scripts="job", menu="jobs"),

@@ -10,7 +10,7 @@ import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
 import { Attention } from "./attention.js";
 import { showFirstSteps } from "./first_steps.js";
-import { showRunning } from "./running.js";
+import { Running } from "./running.js";
 import { serversIn, tilesOf } from "./tiles.js";
 import { verdictOf } from "./verdict.js";
 
@@ -21,12 +21,13 @@ const EVERY_MS = 2000;
 
 export function start() {
   const attention = new Attention(byId("attention"), () => changed(page));
-  const page = new Refresher((signal) => load(attention, signal, () => page.soon()), EVERY_MS);
+  const running = new Running(byId("running"));
+  const page = new Refresher((signal) => load({ attention, running }, signal, () => page.soon()), EVERY_MS);
   on(["again", "jobs", "runs", "workers", "health", "failing", "ping"], () => page.soon());
   delegate(byId("main"), "click", "[data-action]", async ({ dataset: { action, job } }) => {
     if (await act(action, job)) changed(page);
   });
-  return page.now();
+  return page.now().then(async () => (await import("./spans.js")).startSpans());
 }
 
 /** @param {Refresher} page */
@@ -35,10 +36,12 @@ function changed(page) {
   void page.now();
 }
 
-/** @param {Attention} attention @param {AbortSignal} signal @param {() => void} again */
-async function load(attention, signal, again) {
+/** @typedef {{attention: Attention, running: Running}} Parts */
+
+/** @param {Parts} parts @param {AbortSignal} signal @param {() => void} again */
+async function load(parts, signal, again) {
   try {
-    show(await get("/overview", { signal }), attention);
+    show(await get("/overview", { signal }), parts);
     note(byId("problem"), null);
   } catch (error) {
     if (signal.aborted) throw error;
@@ -48,8 +51,8 @@ async function load(attention, signal, again) {
   byId("all-well").setAttribute("aria-busy", "false");
 }
 
-/** @param {Overview} seen @param {Attention} attention */
-function show(seen, attention) {
+/** @param {Overview} seen @param {Parts} parts */
+function show(seen, { attention, running }) {
   const isNew = seen.jobs.total === 0 && seen.running === 0;
   const { tone, text } = verdictOf(seen);
   const before = byId("verdict").textContent;
@@ -61,6 +64,6 @@ function show(seen, attention) {
   redraw(byId("tiles"), tilesOf(seen));
   markFailing(seen.jobs.failing);
   attention.show(seen);
-  showRunning(byId("running"), seen);
+  running.show(seen);
   redraw(byId("servers"), serversIn(seen), h("span", { class: "muted" }, t("overview.details")));
 }

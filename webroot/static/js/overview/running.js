@@ -1,10 +1,10 @@
-/** The runs that have been going for longest: how far each is, by how long it usually takes. */
+/** The runs that have been going for longest: how far each is, by how long it usually takes, and what it printed last. */
+import { get } from "../api.js";
 import { offered } from "../caller.js";
 import { everySecond, now } from "../clock.js";
 import { h, icon } from "../dom.js";
 import { whole } from "../durations.js";
-import { grid } from "../grid.js";
-import { jobUrl, runUrl } from "../links.js";
+import { encoded, runUrl } from "../links.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
@@ -15,31 +15,76 @@ const LONG = 1.5;
 
 /** @typedef {any} Going as `longest` of GET /overview says */
 
-const COLUMNS = [
-  { key: "name", draw: (/** @type {Going} */ run) => [h("a", { href: jobUrl(run.jobName), class: "row-name", "data-row-link": true }, run.jobName), h("div", { class: "sub" }, run.worker)], className: "wraps" },
-  { key: "elapsed", draw: elapsed, className: "wraps" },
-  { key: "actions", draw: (/** @type {Going} */ run) => [
-    h("a", { class: "btn btn-quiet btn-icon", href: runUrl(run.id), title: t("overview.open.run"), "aria-label": `${t("overview.open.run")}: ${run.jobName}` }, icon("file-text")),
-    h("button", { type: "button", class: "btn btn-quiet btn-icon", "data-action": "kill", "data-job": run.jobName, "aria-label": `${t("action.kill")}: ${run.jobName}`, ...offered("kill", run.labels, { title: t("action.kill") }) }, icon("x-octagon")),
-  ], className: "num" },
-];
+export class Running {
+  /** @param {HTMLElement} part */
+  constructor(part) {
+    this.part = part;
+    /** @type {import("./page.js").Overview | null} */
+    this.seen = null;
+    /** What is known of each, by its id. @type {Map<string, {line: string, progress: {percent: number, text: string} | null}>} */
+    this.printed = new Map();
+    /** Those that were asked for, the one that has waited longest first. @type {string[]} */
+    this.turn = [];
+    this.isAsking = false;
+    everySecond(() => {
+      refresh();
+      void this.askNext();
+    });
+  }
 
-/** @param {HTMLElement} part @param {import("./page.js").Overview} seen */
-export function showRunning(part, { running, longest }) {
-  const rest = running - longest.length;
-  redraw(part, longest.length ? grid(t("overview.running"), COLUMNS, longest, "auto stack going", (run) => run.id) : h("p", { class: "muted" }, t("overview.running.none")),
-    rest > 0 && h("p", { class: "sub" }, h("a", { href: "/runs?status=running" }, t("overview.running.more", { n: rest }))));
-  refresh();
-}
+  /** @param {import("./page.js").Overview} seen */
+  show(seen) {
+    this.seen = seen;
+    const ids = seen.longest.map((/** @type {Going} */ run) => run.id);
+    this.turn = [...ids.filter((/** @type {string} */ id) => !this.turn.includes(id)), ...this.turn.filter((id) => ids.includes(id))];
+    for (const id of this.printed.keys()) if (!ids.includes(id)) this.printed.delete(id);
+    this.draw();
+  }
 
-/** @param {Going} run */
-function elapsed(run) {
-  const code = codeOf(run);
-  if (code !== "running") return badge(code);
-  return [
-    h("div", {}, stamp(run.startTime, { as: "lasting" }), h("span", { class: "muted" }, run.usualMs ? ` ${t("overview.usually", { time: whole(Math.max(run.usualMs, 1000)) })}` : "")),
-    run.usualMs && h("progress", { max: run.usualMs, value: Math.min(now() - run.startTime, run.usualMs), "data-since": run.startTime, "data-usual": run.usualMs, "aria-label": t("overview.progress", { job: run.jobName }) }),
-  ];
+  /** One of them each second, in turn. */
+  async askNext() {
+    const id = this.turn[0];
+    if (id === undefined || this.isAsking) return;
+    this.isAsking = true;
+    this.turn.push(/** @type {string} */ (this.turn.shift()));
+    try {
+      const { text, progress } = await get(`/runs/${encoded(id)}/output`, { query: { tail: 1 } });
+      this.printed.set(id, { line: text.trim(), progress: progress ?? null });
+      this.draw();
+    } catch {
+      // it has ended, or its worker does not tell: the row stands without
+    } finally {
+      this.isAsking = false;
+    }
+  }
+
+  draw() {
+    const { seen } = this;
+    if (!seen) return;
+    const rest = seen.running - seen.longest.length;
+    redraw(this.part, seen.longest.length ? h("ul", { class: "going" }, seen.longest.map((/** @type {Going} */ run) => this.row(run))) : h("p", { class: "muted" }, t("overview.running.none")),
+      rest > 0 && h("p", { class: "sub" }, h("a", { href: "/runs?status=running" }, t("overview.running.more", { n: rest }))));
+    refresh();
+  }
+
+  /** @param {Going} run */
+  row(run) {
+    const { line, progress } = this.printed.get(run.id) ?? { line: "", progress: null };
+    const code = codeOf(run);
+    return h("li", { "data-key": run.id, "data-row": true },
+      h("div", { class: "going-what" }, h("a", { href: runUrl(run.id), class: "row-name clip", "data-row-link": true, title: t("overview.open.run") }, run.jobName), h("span", { class: "sub" }, run.worker)),
+      h("div", { class: "going-far" }, code === "running" ? this.far(run, progress) : badge(code)),
+      h("button", { type: "button", class: "btn btn-quiet btn-icon", "data-action": "kill", "data-job": run.jobName, "aria-label": `${t("action.kill")}: ${run.jobName}`, ...offered("kill", run.labels, { title: t("action.kill") }) }, icon("x-octagon")),
+      line && h("code", { class: "going-line clip", title: line }, line));
+  }
+
+  /** @param {Going} run @param {{percent: number, text: string} | null} progress */
+  far({ startTime, usualMs, jobName }, progress) {
+    const said = progress ? ` ${Math.round(progress.percent)} %` : usualMs ? ` ${t("overview.usually", { time: whole(Math.max(usualMs, 1000)) })}` : "";
+    const of = progress ? { max: 100, value: progress.percent } : { max: usualMs, "data-since": startTime, "data-usual": usualMs };
+    return [h("span", {}, stamp(startTime, { as: "lasting" }), h("span", { class: "muted" }, said)),
+      (progress || usualMs) && h("progress", { ...of, "aria-label": t("overview.progress", { job: jobName }) })];
+  }
 }
 
 function refresh() {
@@ -50,5 +95,3 @@ function refresh() {
     bar.classList.toggle("is-long", share > LONG);
   });
 }
-
-everySecond(refresh);
