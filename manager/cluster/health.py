@@ -310,11 +310,10 @@ class Health:
         drained = [drain.since_ms for worker in live if (drain := (drains or {}).get(worker.worker)) is not None]
         state = "none" if not live else "drained" if len(drained) == len(live) else "refusing"
         why = next((_reason(worker) for worker in live), None)
-        if before.since_ms is not None:
-            since_ms = before.since_ms
-        elif before.state == "ok" or state == "refusing":
+        since_ms = before.since_ms
+        if since_ms is None and (before.state == "ok" or state == "refusing"):
             since_ms = self._clock.wall_ms()
-        else:  # this manager has not seen it come: the one that left, or was drained, last
+        elif since_ms is None:  # this manager has not seen it come: the one that left, or was drained, last
             roster, _ = await _asked(self._inventory.roster)
             left = [one.seen_ms for one in (roster or {}).values()]
             since_ms = max(drained or left, default=None)
