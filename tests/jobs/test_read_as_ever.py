@@ -11,14 +11,17 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from common.errors import InvalidInputError
+from common.instants import to_ms
 from common.jobs.reader import parse_job
 from manager.http.errors import MESSAGES
+from manager.views.advice import schedule_problems, schedule_warnings
 from tests.jobs.corpus import known, made_up
 from tests.support.golden import WRITE
 
@@ -62,6 +65,22 @@ def test_whatever_is_wrong_with_a_job_has_a_code_in_every_language() -> None:
             said = [text for one in error.problems for text in (one.message, one.remedy)]
             unlisted |= {text for text in said if MESSAGES.of(text) is None}
     assert unlisted == set()
+
+
+def test_whatever_is_advised_of_a_schedule_has_a_code_in_every_language() -> None:
+    said = set[str]()
+    for document in [*known(), *made_up(300)]:
+        try:
+            spec = parse_job(document)
+        except InvalidInputError:
+            continue
+        for year in (1971, 2026, 2035, 2198):
+            now_ms = to_ms(datetime(year, 3, 28, tzinfo=UTC))
+            said.update(schedule_warnings(spec, now_ms=now_ms))
+            for one in schedule_problems(spec, now_ms=now_ms):
+                said |= {one.message, one.remedy}
+    assert len(said) > 10
+    assert {text for text in said if MESSAGES.of(text) is None} == set()
 
 
 def test_expressions_of_a_list_are_looked_into_though_one_is_no_text() -> None:
