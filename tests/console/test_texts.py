@@ -101,6 +101,12 @@ def test_texts_have_the_same_places_for_values(language: str) -> None:
         assert places(CATALOGS[language], key) - {"n"} == places(CATALOGS["en"], key) - {"n"}, key
 
 
+def test_chinese_has_its_own_punctuation() -> None:
+    messages = json.loads((WEBROOT / "static/i18n/messages.json").read_text(encoding="utf-8"))
+    texts = [*CATALOGS["zh-CN"].values(), *(message["zh-CN"] for message in messages.values())]
+    assert [text for text in texts if re.search(r"[\u4e00-\u9fff][,;:?!(](?!\d)", text)] == []
+
+
 def test_every_key_that_is_asked_for_exists() -> None:
     known = without_forms(CATALOGS["en"]) | set(words_of_a_job(job_schema()["properties"]))
     missing = [key for key in keys_asked_for() if not any(pattern_of(key).fullmatch(one) for one in known)]
