@@ -134,6 +134,7 @@ def make_parts(
         inventory,
         clock=clock,
         log_store=redact_uri(config.mongodb_uri),
+        quota_bytes=config.etcd_quota_bytes,
         guard=guard,
         look_at_jobs=lambda members, away, rights: _look_at_jobs(watching, members, away, rights, clock),
         blocked=lambda rights: watching.blocked.until(rights),

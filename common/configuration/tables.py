@@ -214,6 +214,14 @@ class ManagerConfig(SharedConfig):
         Key(name="allowUnauthenticated", kind=Truth(), help="listen beyond this machine without a login"),
         False,
     )
+    etcd_quota_bytes: int = setting(
+        Key(
+            name="etcdQuotaBytes",
+            kind=WholeNumber(1024**2, 2**60),
+            help="what etcd's database may grow to (its --quota-backend-bytes): a manager warns at half",
+        ),
+        2 * 1024**3,
+    )
     auth: AuthMode = setting(
         Key(name="auth", kind=Words(AuthMode), help="whether callers have to be known: off, warn (log only), required"),
         AuthMode.REQUIRED,

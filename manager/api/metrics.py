@@ -23,8 +23,9 @@ from common.errors import EtcdError, UnavailableError
 from common.notices.channels import ChannelKind
 from common.notices.notice import NoticeState
 from common.protocol.clocks import Clocks
+from common.protocol.run import Verdict
 from common.runlog import SpanCounts
-from common.runlog.statistics import DAY_MS
+from common.runlog.statistics import DAY_MS, HOUR_MS
 from common.version import VERSION
 from manager.access.audited import LOGINS
 from manager.access.needs import needs
@@ -68,6 +69,8 @@ class Measured:
     """For how long the oldest run that is going has been due to go; 0 where none goes."""
     today: SpanCounts | None
     """The fires planned since midnight, UTC, that have a record."""
+    recent: Mapping[Verdict, int] | None
+    """Those of this hour and the last."""
     workers: Sequence[SeenWorker] | None
     clocks: Clocks | None
     audit: AuditState
@@ -102,11 +105,14 @@ def _servers(report: Report) -> Iterator[Metric]:
     yield _gauge("etcron_log_store_up", "1 where the log store answers.", report.log_store["state"] == "ok")
     size = GaugeMetricFamily("etcron_etcd_database_bytes", "Size of a member's database.", labels=["endpoint"])
     alarms = GaugeMetricFamily("etcron_etcd_alarms", "Alarms that a member has raised.", labels=["endpoint"])
+    quota = GaugeMetricFamily("etcron_etcd_quota_bytes", "What it may grow to (etcdQuotaBytes).", labels=["endpoint"])
     for member in report.etcd["endpoints"]:
         if "dbSizeBytes" in member:
+            quota.add_metric([member["endpoint"]], member["quotaBytes"])
             size.add_metric([member["endpoint"]], member["dbSizeBytes"])
             alarms.add_metric([member["endpoint"]], len(member["alarms"]))
     yield size
+    yield quota
     yield alarms
 
 
@@ -176,6 +182,17 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
         yield fires
         longest_s = seen.today.max_duration_ms / 1000
         yield _gauge("etcron_longest_run_today_seconds", "The longest run among them.", longest_s)
+    if seen.recent is not None:
+        yield _recent(seen.recent)
+
+
+def _recent(by_status: Mapping[Verdict, int]) -> Metric:
+    recent = GaugeMetricFamily(
+        "etcron_fires_recent", "Fires planned in this hour and the last that have a record.", labels=["status"]
+    )
+    for status, count in by_status.items():
+        recent.add_metric([status], count)
+    return recent
 
 
 def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None, max_skew_ms: int) -> Iterator[Metric]:
@@ -269,10 +286,13 @@ async def measured(parts: Parts) -> Measured:
     """What a scrape tells of the whole: etcd, the log store and this manager are asked together, now."""
     watching, directory = parts.watching, parts.directory
     store_is_away = parts.health.log_store_away  # then nobody waits to find it away again
-    report, failing, today, workers, clocks, (waiting, alerts) = await asyncio.gather(
+    report, failing, (today, recent), workers, clocks, (waiting, alerts) = await asyncio.gather(
         parts.health.look(OWNER),
         _known(partial(parts.history.count_failing, watching.catalog, MAX_FAILING), unless=store_is_away),
-        _known(partial(_today, parts), unless=store_is_away),
+        asyncio.gather(
+            _known(partial(_today, parts), unless=store_is_away),
+            _known(partial(_recently, parts), unless=store_is_away),
+        ),
         _known(parts.inventory.workers),
         _known(parts.inventory.clocks),
         asyncio.gather(_known(parts.told.waiting, unless=store_is_away), _known(parts.told.open, unless=store_is_away)),
@@ -288,6 +308,7 @@ async def measured(parts: Parts) -> Measured:
         live_outputs=len(parts.tails),
         oldest_run_s=watching.open_runs.oldest_ms(parts.clock.wall_ms()) / 1000 if runs_known else None,
         today=today,
+        recent=recent,
         workers=workers,
         clocks=clocks,
         audit=AuditState(
@@ -309,6 +330,12 @@ async def _today(parts: Parts) -> SpanCounts | None:
     day = parts.clock.wall_ms() // DAY_MS
     found = await parts.history.statistics(None, [day], DAY_MS)
     return found[0] if found else SpanCounts.nothing(day)
+
+
+async def _recently(parts: Parts) -> Mapping[Verdict, int]:
+    hour = parts.clock.wall_ms() // HOUR_MS
+    found = await parts.history.statistics(None, [hour - 1, hour], HOUR_MS)
+    return {status: sum(one.by_status[status] for one in found) for status in Verdict}
 
 
 async def _known(question: Callable[[], Awaitable[T]], *, unless: bool = False) -> T | None:

@@ -50,8 +50,6 @@ _BLOCKED_NAMED: Final = 100
 _INDEXES_S = 5.0
 GATEWAYS_EVERY: Final = 20
 """So many looks are between two questions to a gateway that is open."""
-QUOTA_BYTES: Final = 2 * 1024**3
-"""etcd's default (``--quota-backend-bytes``); it does not tell its own."""
 _NEARLY_FULL: Final = 0.8
 ETCD_IS_FULL: Final = (
     "etcd's database is full (alarm NOSPACE): nothing is saved and nothing starts until it is compacted and "
@@ -166,19 +164,23 @@ class Health:
         *,
         clock: Clock,
         log_store: str,
+        quota_bytes: int,
         guard: ClockGuard,
         look_at_jobs: Callable[[Sequence[Member], Iterable[Past], Rights], Awaitable[JobsReport]],
         blocked: Callable[[Rights], Mapping[str, int]] = lambda rights: {},
         audit: Callable[[bool], Iterable[str]] = lambda _: (),
         told: Callable[[Rights], Awaitable[Iterable[str]]] = nothing_told,
     ) -> None:
-        """``look_at_jobs``: by these live workers, and those that have left, as far as a caller may know.
+        """``quota_bytes``: of etcd's database; etcd does not tell it.
+        ``look_at_jobs``: by these live workers, and those that have left, as far as a caller may know.
+
 
         ``blocked``: by job, until when it does not fire; the latest first; of those that a caller may know of.
         ``audit``: what is wrong with this manager's audit, given whether the log store is away. ``told``: with what is
         to be told to people.
         """
         self._told = told
+        self._quota_bytes = quota_bytes
         self._audit = audit
         self._look_at_jobs = look_at_jobs
         self._blocked = blocked
@@ -230,9 +232,9 @@ class Health:
     @property
     def fullness(self) -> str | None:
         """How full etcd is, in words, as far as the newest look shows; None: there is room."""
-        if self._full_since_ms is None and self._size_bytes < _NEARLY_FULL * QUOTA_BYTES:
+        if self._full_since_ms is None and self._size_bytes < _NEARLY_FULL * self._quota_bytes:
             return None
-        return self.standstill or f"its database is {self._size_bytes / QUOTA_BYTES:.0%} of 2 GiB, etcd's default"
+        return self.standstill or f"its database is {_share(self._size_bytes, self._quota_bytes)}"
 
     def glance(self, *, etcd_silent_since_ms: int | None) -> dict[str, Any]:
         """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too."""
@@ -272,11 +274,11 @@ class Health:
         jobs = JobsReport() if workers is None else await self._look_at_jobs(workers, gone, rights)
         log_store["retention"] = _retention_view(kept)
         away = self._etcd_seen.problem
-        faults = [] if away else [*_faults(members), *self._gateways.faults]
+        faults = [] if away else [*_faults(members, self._quota_bytes), *self._gateways.faults]
         etcd = {
             "state": "unreachable" if away else "degraded" if faults else "ok",
             "problem": away or "; ".join(faults) or None,
-            "endpoints": [_member_view(*member) for member in members.items()],
+            "endpoints": [_member_view(*member, self._quota_bytes) for member in members.items()],
         }
         problems = [*([away] if away else faults), *([log_store["problem"]] if log_store["problem"] else [])]
         if workers is not None:
@@ -391,15 +393,19 @@ async def _asked(
         return None, str(error)
 
 
-def _faults(members: Mapping[str, _Answer]) -> list[str]:
+def _share(size_bytes: int, quota_bytes: int) -> str:
+    return f"{size_bytes / quota_bytes:.0%} of {quota_bytes / 1024**3:.3g} GiB (etcdQuotaBytes)"
+
+
+def _faults(members: Mapping[str, _Answer], quota_bytes: int) -> list[str]:
     faults = []
     for endpoint, member in members.items():
         if member.problem is not None:
             faults.append(f"the etcd member {endpoint} does not answer: {member.problem}")
         if (status := member.status) is None:
             continue
-        if status.db_size_bytes * 2 > QUOTA_BYTES:
-            share = f"{status.db_size_bytes / QUOTA_BYTES:.0%} of 2 GiB, etcd's default"
+        if status.db_size_bytes * 2 > quota_bytes:
+            share = _share(status.db_size_bytes, quota_bytes)
             faults.append(f"the database of {endpoint} is {share}: compact and defragment it")
         faults += [
             ETCD_IS_FULL if alarm == _NO_SPACE else f"etcd has raised the alarm {alarm}" for alarm in status.alarms
@@ -458,7 +464,7 @@ def _workers_view(workers: Sequence[Member] | None, gone: Sequence[RosterEntry])
     return {"live": len(workers), "refusing": refusing, "left": left}
 
 
-def _member_view(endpoint: str, member: _Answer) -> dict[str, Any]:
+def _member_view(endpoint: str, member: _Answer, quota_bytes: int) -> dict[str, Any]:
     status = member.status
     if status is None:
         return {"endpoint": endpoint, "problem": member.problem, "withheld": member.withheld}
@@ -468,6 +474,6 @@ def _member_view(endpoint: str, member: _Answer) -> dict[str, Any]:
         "isLeader": status.member == status.leader,
         "dbSizeBytes": status.db_size_bytes,
         "dbSizeInUseBytes": status.db_size_in_use_bytes,
-        "quotaBytes": QUOTA_BYTES,
+        "quotaBytes": quota_bytes,
         "alarms": list(status.alarms),
     }

@@ -93,6 +93,19 @@ async def test_fires_of_today_and_jobs_that_fail(manager: Managed) -> None:
     assert samples["etcron_longest_run_today_seconds"] == 2.5
 
 
+async def test_what_has_just_been_missed_is_told_apart_from_what_was_earlier(manager: Managed) -> None:
+    """An alert on it ends with its cause."""
+    this_hour = now_ms() // 3_600_000 * 3_600_000
+    await manager.write([
+        record_of(RunId.planned("a", at_ms), Verdict.MISSED)
+        for at_ms in (this_hour, this_hour - 3_600_000, this_hour - 3_600_001)
+    ])  # fmt: skip
+    await count_records(manager.runlog)
+    samples = await scrape(manager)
+    assert samples["etcron_fires_recent{status=missed}"] == 2
+    assert samples["etcron_fires_recent{status=lost}"] == 0
+
+
 async def test_a_deleted_job_fails_no_more(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b", "c", "d"):
         await manager.call("PUT", f"/api/v1/jobs/{name}", JOB)
@@ -204,7 +217,7 @@ async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path:
     assert {name.partition("{")[0] for name in samples} == {
         "etcron_build_info", "etcron_ready", "etcron_problems", "etcron_etcd_up", "etcron_log_store_up",
         "etcron_audit_waiting", "etcron_audit_not_on_disk", "etcron_audit_lost",
-        "etcron_logins_total", "etcron_calls_refused_total", "etcron_notices_sent_total",
+        "etcron_logins_total", "etcron_calls_refused_total", "etcron_notices_sent_total", "etcron_live_outputs",
     }  # fmt: skip
 
 
