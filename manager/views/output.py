@@ -127,7 +127,7 @@ class Outputs:
             return _state("waiting", str(error)), None
         match view["state"]:
             case "created":
-                return _state("waiting", f"it waits for {view['waitsFor']}"), view
+                return _state("waiting", view["waitsFor"]), view
             case "claimed" | "running":  # this manager's watch will see it soon
                 return _state("waiting", None), view
             case _:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -18,8 +19,9 @@ from common.protocol.saved_job import SavedJob
 from manager.access.passwords import Passwords
 from tests.support.access import HOUR_MS, Accessing, token_id
 from tests.support.clocks import OffClock
-from tests.support.event_stream import listening
+from tests.support.event_stream import EventStream, listening
 from tests.support.managing import Managed, Place, managing, problem_of
+from tests.support.open_runs import claim, now_ms
 from tests.support.waiting import wait_until
 
 JOBS = "/api/v1/jobs"
@@ -291,6 +293,21 @@ async def test_attack_open_event_stream_outlives_the_binding_that_was_taken_away
         await access.delete(access.keys.binding(binding))
         await stream.rest()
     await wait_until(lambda: len(guarded.parts.events) == 0, description="the stream to be forgotten")
+
+
+async def test_attack_open_stream_of_output_outlives_the_token_that_was_revoked(
+    guarded: Managed, access: Accessing
+) -> None:
+    headers = await access.user("alice", Role.VIEWER)
+    run = await claim(guarded, "j", now_ms())
+    await wait_until(lambda: guarded.parts.watching.open_runs.has(run), description="it goes")
+    path = f"/api/v1/runs/{quote(str(run), safe='')}/output"
+    async with guarded.http.get(path, params={"follow": "true"}, headers=headers) as response:
+        stream = EventStream(response)
+        assert (await stream.until("state")).data["state"] in ("running", "waiting")
+        await guarded.etcd.delete(access.keys.token(token_id(headers)))
+        assert [event for event in await stream.rest() if event.kind != "state"] == []
+    await wait_until(lambda: guarded.parts.tails.viewers == 0, description="nobody follows any more")
 
 
 async def test_attack_open_event_stream_outlives_the_end_of_its_token(

@@ -176,7 +176,7 @@ async def test_one_caller_follows_so_many_runs_and_glances_at_so_many_others(wor
 async def test_mistakes_are_named(manager: Managed, query: dict[str, str], headers: dict[str, str]) -> None:
     run = RunId.planned("j", 1)
     problem = await problem_of(await manager.http.get(path(run), params=query, headers=headers), 400)
-    assert [set(error) for error in problem["errors"]] == [{"field", "message", "remedy"}]
+    assert [error.keys() >= {"field", "message", "remedy"} for error in problem["errors"]] == [True]
 
 
 async def test_run_that_nobody_knows_has_no_stream(working_manager: Managed) -> None:
@@ -194,6 +194,6 @@ async def test_stream_of_a_run_that_waits_tells_what_for(working_manager: Manage
     run = RunId.parse((await working_manager.call("POST", "/api/v1/jobs/j/run", {}))["runId"])
     async with following(working_manager, run) as stream:
         first = (await stream.until("state")).data
-        assert (first["state"], first["why"].startswith("it waits for a worker")) == ("waiting", True)
+        assert (first["state"], first["why"].startswith("a worker")) == ("waiting", True)
     document = await working_manager.get(path(run))
     assert (document["text"], document["ended"], document["live"]) == ("", False, False)
