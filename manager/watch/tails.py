@@ -173,8 +173,8 @@ class Tails:
         now = self._clock.monotonic()
         if not self._has_room(run, by, now, is_short=False):
             raise TooManyClientsError(
-                f"you follow the output of {MOST_OF_A_CALLER} runs already, or all together that of {MOST_RUNS}: close one "
-                "of those pages or commands"
+                f"you follow the output of {MOST_OF_A_CALLER} runs already, or all together that of {MOST_RUNS}: close "
+                "one of those pages or commands"
             )
         tail = self._tail(run, now)
         tail.viewers[by] += 1
