@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server, count
 from cli.client import Client, Document, go_through, run_path
@@ -49,6 +49,8 @@ def parser() -> Parser:
             "etcron run list --status running",
             "etcron run list --status failed,timeout,lost --from 24h",
             "etcron run list --job backup --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z -o json",
+            "etcron run list -q import --label team=billing --trigger api",
+            "etcron run list --group error --from 24h",
         ),
     )  # fmt: skip
     for command in (show, log):
@@ -64,7 +66,14 @@ def parser() -> Parser:
     listing.add_argument(
         "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost or running (repeatable)"
     )
+    listing.add_argument("-q", metavar="TEXT", help="those of jobs that have this text in their name")
     listing.add_argument("--worker", metavar="NAME", help="those on this worker")
+    listing.add_argument("--label", action="append", metavar="K[=V]", help="those that bear this label (repeatable)")
+    listing.add_argument(
+        "--trigger", action="append", metavar="WHAT", help="schedule, manual, api, retry or rerun (repeatable)"
+    )
+    listing.add_argument("--error", metavar="TEXT", help="those that failed in this way, as --group error names it")
+    listing.add_argument("--group", choices=("error",), help="count what did not go well by its error instead")
     for option, does in (("--from", "planned then or later"), ("--to", "planned before")):
         listing.add_argument(
             option, dest=option[2:] + "_", metavar="TIME", help=f"{does}: ISO 8601, or 30m, 24h, 7d ago"
@@ -118,8 +127,11 @@ def _list(arguments: argparse.Namespace) -> int:
     if first and end and datetime.fromisoformat(first) >= datetime.fromisoformat(end):
         raise CommandError("--to: is not later than --from, so there is nothing between; swap them", ExitStatus.USAGE)
     query = {
-        "job": arguments.job, "status": arguments.status, "worker": arguments.worker, "from": first, "to": end,
+        "job": arguments.job, "q": arguments.q, "status": arguments.status, "worker": arguments.worker,
+        "label": arguments.label, "trigger": arguments.trigger, "error": arguments.error, "from": first, "to": end,
     }  # fmt: skip
+    if arguments.group:
+        return _groups(arguments, query)
     warnings: list[str] = []
     with Client.of(arguments) as client:
         runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=warnings))
@@ -130,6 +142,30 @@ def _list(arguments: argparse.Namespace) -> int:
     print_runs(runs)
     say_where_cut(len(runs), arguments.limit)
     return ExitStatus.OK
+
+
+def _groups(arguments: argparse.Namespace, query: Mapping[str, Any]) -> int:
+    with Client.of(arguments) as client:
+        answer = client.get("/api/v1/runs", {**query, "group": arguments.group})
+    if arguments.output == "json":
+        print_json(answer["groups"])
+        return ExitStatus.OK
+    heads = ("RUNS", "ERROR", "JOBS", "FIRST", "LAST", "LAST LINE")
+    rows = [
+        (
+            f"{group['count']:,}", str(group["error"]), _some(group["jobs"], group["jobCount"]),
+            local(group["firstTime"]), local(group["lastTime"]), group.get("lastLine") or "-",
+        )
+        for group in answer["groups"]
+    ]  # fmt: skip
+    print_table(heads, rows, none="nothing failed", spare=("LAST LINE", "FIRST"))
+    if not answer["isComplete"]:
+        tell(f"Only the newest {answer['records']:,} were counted: narrow it down, by --from or --job.")
+    return ExitStatus.OK
+
+
+def _some(names: Sequence[str], count: int) -> str:
+    return ", ".join(names) + (f" and {count - len(names):,} more" if count > len(names) else "")
 
 
 # Views

@@ -148,10 +148,12 @@ def make_parts(
         runlog,
         pending,
         ending,
+        versions,
         clock=clock,
         deadline_s=patience_s,
         cursors=SealedCursors(etcd, access_keys.cursors),
         labels_at=lambda job, revision: watching.labels_at(job, revision),
+        command_at=lambda job, revision: watching.command_at(job, revision),
         is_away=lambda: health.log_store_away,
     )
     remembered = Allowance("calls that are remembered")

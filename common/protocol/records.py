@@ -107,6 +107,7 @@ def claimed_record(
         status=status,
         command=shown_command(command, entry.args) if command else "",
         plan_ms=entry.plan_ms,
+        due_ms=entry.due_ms,
         create_ms=entry.claim_ms if entry.create_ms is None else entry.create_ms,
         claim_ms=entry.claim_ms,
         end_ms=end_ms,

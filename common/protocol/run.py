@@ -84,6 +84,8 @@ class RunRecord(Struct, frozen=True, kw_only=True, gc=False):
     """Empty on success, else the reason in words."""
     output: str = ""
     plan_ms: int = 0
+    due_ms: int | None = None
+    """When it was to start, where that is not its plan time: after the pause before a retry, or with its jitter."""
     schedule_ms: int | None = None
     start_ms: int | None = None
     end_ms: int | None = None
@@ -162,7 +164,8 @@ class RunRecord(Struct, frozen=True, kw_only=True, gc=False):
 
 
 _DOCUMENT_FIELDS = {
-    "command": "command", "err": "err", "output": "output", "plan_ms": "planTime", "schedule_ms": "scheduleTime",
+    "command": "command", "err": "err", "output": "output", "plan_ms": "planTime", "due_ms": "dueTime",
+    "schedule_ms": "scheduleTime",
     "start_ms": "startTime", "end_ms": "endTime", "create_ms": "createTime", "claim_ms": "claimTime",
     "status": "status", "exit_code": "exitCode", "signal": "signal", "worker": "worker", "host": "host",
     "trigger": "trigger", "by": "by", "note": "note", "reason": "reason", "range_end_ms": "rangeEndTime",
@@ -214,6 +217,11 @@ class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     """The manager's signature of a run that somebody asked for."""
     scope: str | None = None
     """As its request's."""
+
+    @property
+    def due_ms(self) -> int | None:
+        """When it was to start, where that is not its plan time."""
+        return self.dispatch_ms if self.dispatch_ms > self.plan_ms else None
 
 
 class _Stored(_Entry, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ that begins like a date for a date. MongoDB does not mind any of the ways around
 
 store.py client.py              the run log as others use it; how the log store is asked
 documents.py                    a record as it is kept
-pages.py                        which records a page asks for, by which index
+pages.py causes.py              which records a page asks for, by which index; what failures have in common
 last.py statistics.py versions.py
                                 what each job came to; what each day came to; what each job was
 outbox.py alerts.py notices.py  what records tell, until notices are made of it; what alerts are open;

@@ -38,11 +38,11 @@ from common.runlog.client import (
     faults_of,
     open_client,
 )
-from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, tidy
+from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, plan_ms_of, tidy
 from common.runlog.last import Advance, FailingJob, JobResults, LastResults, advances_of, came_to_in, results_in
 from common.runlog.notices import Notices
 from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
-from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
+from common.runlog.pages import WALK, PagePlan, Range, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DAY_MS, Counts, SpanCounts, Statistics
 from common.runlog.tails import Tails
@@ -325,24 +325,30 @@ class RunLog:
     ) -> RunPage:
         """A page of all records (also of fires that did not run), newest plan time first; without output.
 
-        A page can hold fewer items than ``limit``, even none, and have a next one all the same, where a filter by
-        worker joins one by job or status. InvalidInputError where the cursor is not one of ours.
+        A page can hold fewer items than ``limit``, even none, and have a next one all the same, where no index decides
+        all conditions. InvalidInputError where the cursor is not one of ours.
         """
         plan = plan_page(wanted, cursor)
+        ranges, step = plan.ranges(), plan.step(limit)
         found: list[Document] = []
         below, walked = plan.below, 0
         async with asking(self._client, deadline_seconds):
             while True:
-                step = await self._newest(plan, below, plan.step(limit))
-                found += [document for document in step if plan.matches(document)]
-                walked += len(step)
-                if len(found) > limit:
-                    return _cut(found[:limit], found[limit - 1][PAGE_KEY])
-                if len(step) < plan.step(limit):
+                for one in ranges:
+                    if one.ahead or one.is_over:
+                        continue
+                    if one.is_begun and walked >= WALK:
+                        return _cut(found, below, looked_ms=plan_ms_of(below))
+                    walked += await self._read_on(plan, one, step)
+                ahead = [one for one in ranges if one.ahead]
+                if not ahead:
                     return _cut(found, None)
-                below = step[-1][PAGE_KEY]
-                if walked >= WALK:
-                    return _cut(found, below)
+                document = max(ahead, key=lambda one: str(one.ahead[0][PAGE_KEY])).ahead.popleft()
+                if wanted.takes(document):
+                    if len(found) == limit:
+                        return _cut(found, found[-1][PAGE_KEY])
+                    found.append(document)
+                below = str(document[PAGE_KEY])
 
     async def spans(
         self, wanted: RunFilter, *, limit: int, deadline_seconds: float = _READ_SECONDS
@@ -355,11 +361,11 @@ class RunLog:
         plan = plan_page(wanted, None)
         async with asking(self._client, deadline_seconds):
             cursor = self._log.find(
-                plan.selector(plan.streams[0], plan.below), _OF_A_SPAN, sort=_NEWEST_FIRST, limit=limit + 1,
+                plan.selector(plan.ranges()[0]), _OF_A_SPAN, sort=_NEWEST_FIRST, limit=limit + 1,
                 batch_size=limit + 1,
             )  # fmt: skip
             found = await cursor.to_list()
-        seen = [document for document in found[:limit] if plan.matches(document)]
+        seen = [document for document in found[:limit] if wanted.takes(document)]
         return [tidy(document) for document in seen], len(found) > limit
 
     async def run(self, run_id: str, *, deadline_seconds: float = _READ_SECONDS) -> Document | None:
@@ -517,15 +523,14 @@ class RunLog:
         result, faults = await bulk(self._log, replacements)
         return result, [*rejected, *_rejections(late, faults)]
 
-    async def _newest(self, plan: PagePlan, below: str, count: int) -> list[Document]:
-        """The newest ``count`` documents of all ranges of the plan together."""
-        documents: list[Document] = []
-        for equal in plan.streams:
-            selector = plan.selector(equal, below)
-            cursor = self._log.find(selector, {"output": 0}, sort=_NEWEST_FIRST, limit=count, batch_size=count)
-            documents += await cursor.to_list()
-        documents.sort(key=lambda document: str(document[PAGE_KEY]), reverse=True)
-        return documents[:count]
+    async def _read_on(self, plan: PagePlan, one: Range, count: int) -> int:
+        """The next ``count`` documents of the range lie ahead; how many there were."""
+        cursor = self._log.find(plan.selector(one), {"output": 0}, sort=_NEWEST_FIRST, limit=count, batch_size=count)
+        one.ahead.extend(await cursor.to_list())
+        one.is_begun, one.is_over = True, len(one.ahead) < count
+        if one.ahead:
+            one.below = str(one.ahead[-1][PAGE_KEY])
+        return len(one.ahead)
 
 
 def _split(results: Iterable[Encoded | Rejection]) -> tuple[list[Encoded], list[Rejection]]:
@@ -544,10 +549,11 @@ def _rejections(sent: Sequence[Encoded], faults: WriteFaults) -> list[Rejection]
     return [Rejection(run_id=sent[index].record.run_id, reason=reason) for index, reason in faults.refused.items()]
 
 
-def _cut(documents: Sequence[Document], last_key: str | None) -> RunPage:
+def _cut(documents: Sequence[Document], last_key: str | None, *, looked_ms: int | None = None) -> RunPage:
     return RunPage(
         items=tuple(tidy(document) for document in documents),
         next_cursor=encode_cursor(last_key) if last_key is not None else None,
+        looked_ms=looked_ms,
     )
 
 

@@ -194,8 +194,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         summary="Runs that are going, then records, each newest plan time first; without output.",
         parameters=runs.ListQuery.parameters(),
         answers={200: record(
-            {"items": array(ref("Run")), "nextCursor": maybe(TEXT), "warnings": array(TEXT)},
-            {"waiting": array(ref("Run"))},
+            {
+                "items": array(ref("Run")), "nextCursor": maybe(TEXT), "warnings": array(TEXT),
+                "lookedTime": maybe(MS),
+            },
+            {
+                "waiting": array(ref("Run")), "groups": array(ref("RunGroup")), "records": {"type": "integer"},
+                "isComplete": {"type": "boolean"},
+            },
         )},
     ),
     Operation(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from aiohttp import web
@@ -12,13 +14,14 @@ from common.access.rights import Role
 from common.errors import ConflictError, NotFoundError, Problem, UnavailableError
 from common.jobs.reading import all_wrong
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.protocol.run import Trigger, Verdict
 from common.runlog import RunFilter
 from manager.access.audited import say
 from manager.access.needs import needs
+from manager.api.jobs import LabelFilter
 from manager.api.schemas import array, text
 from manager.http.bodies import NEEDED_REASON, REASON
-from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single
+from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, word
 from manager.parts import PARTS, Parts, answer, caller, rights
 from manager.use_cases.kills import KillOutcome
 from manager.use_cases.run_rights import check_record, no_run
@@ -34,22 +37,39 @@ RUNNING: Final = "running"
 _STATUSES: Final = (RUNNING, *map(str, Verdict))
 
 
-def _statuses(texts: list[str]) -> frozenset[str]:
+class Group(StrEnum):
+    """What runs are counted together by."""
+
+    ERROR = "error"
+
+
+def _any_of(words: Sequence[str]) -> Parameter:
     """Any of several: repeated, or separated by commas."""
-    wanted = dict.fromkeys(text for text in ",".join(texts).split(",") if text)
-    if odd := [text for text in wanted if text not in _STATUSES]:
-        remedy = f"one of: {', '.join(_STATUSES)}"
-        raise all_wrong(Problem(field="", message=f"is {text[:60]!r}", remedy=remedy) for text in odd)
-    return frozenset(wanted)
+
+    def read(texts: list[str]) -> frozenset[str]:
+        wanted = dict.fromkeys(text for text in ",".join(texts).split(",") if text)
+        if odd := [text for text in wanted if text not in words]:
+            remedy = f"one of: {', '.join(words)}"
+            raise all_wrong(Problem(field="", message=f"is {text[:60]!r}", remedy=remedy) for text in odd)
+        return frozenset(wanted)
+
+    return Parameter(read, array({"type": "string", "enum": list(words)}, len(words)))
 
 
 class ListQuery(Query):
-    job: Annotated[str | None, single(text(300)), Field(description="Of this job.")]
+    job: Annotated[str | None, single(text(300)), Field(description="Of this job, by its whole name.")]
+    q: Annotated[str | None, single(text(200)), Field(description="Of jobs with this in their names.")]
     status: Annotated[
-        frozenset[str], Parameter(_statuses, array({"type": "string", "enum": list(_STATUSES)}, 8)),
-        Field(description="May be repeated. `running`: those that are going."),
+        frozenset[str], _any_of(_STATUSES), Field(description="May be repeated. `running`: those that are going."),
     ]  # fmt: skip
     worker: Annotated[str | None, single(text(128)), Field(description="On this worker.")]
+    trigger: Annotated[frozenset[str], _any_of(list(Trigger)), Field(description="May be repeated.")]
+    label: LabelFilter
+    error: Annotated[str | None, single(text(200)), Field(description="The `error` of a group.")]
+    group: Annotated[
+        Group | None, word(Group),
+        Field(description="`error`: not the runs, but how many of the newest failed in the same way."),
+    ]  # fmt: skip
     from_ms: Annotated[Instant, Field(alias="from", description="Planned from here on.")]
     to: Annotated[Instant, Field(description="Planned before.")]
     cursor: Cursor
@@ -68,18 +88,25 @@ def add_routes(app: web.Application) -> None:
 async def list_runs(request: web.Request) -> web.Response:
     """A page of runs: those that are going, then records, skipped and missed fires among them. Without output.
 
-    The first page of one job's runs, not narrowed down any further, has those beside it that wait to be claimed.
+    The first page of one job's runs, not narrowed down any further, has those beside it that wait to be claimed. With
+    `group` there are no items, but how many of the newest runs that did not go well have the same cause.
     """
     parts, asked = request.app[PARTS], ListQuery.read(request)
-    going, ended = not asked.status or RUNNING in asked.status, asked.status != {RUNNING}
+    going = (not asked.status or RUNNING in asked.status) and asked.error is None
+    ended = asked.status != {RUNNING}
     wanted = RunFilter(
-        job=asked.job, statuses=frozenset(map(Verdict, asked.status - {RUNNING})), worker=asked.worker,
+        job=asked.job, part=asked.q or "", statuses=frozenset(map(Verdict, asked.status - {RUNNING})),
+        worker=asked.worker, triggers=frozenset(map(Trigger, asked.trigger)), labels=asked.label, cause=asked.error,
         from_ms=asked.from_ms, to_ms=asked.to,
     )  # fmt: skip
+    if asked.group is Group.ERROR:
+        return answer(await parts.run_lists.by_cause(wanted, rights(request)))
     page = await parts.run_lists.page(
         wanted, rights(request), going=going, ended=ended, cursor=asked.cursor, limit=asked.limit
     )
-    body: dict[str, Any] = {"items": page.items, "nextCursor": page.next_cursor, "warnings": page.warnings}
+    body: dict[str, Any] = {
+        "items": page.items, "nextCursor": page.next_cursor, "lookedTime": page.looked_ms, "warnings": page.warnings,
+    }  # fmt: skip
     if wanted.job is not None and wanted == RunFilter(job=wanted.job) and going and ended and asked.cursor is None:
         body["waiting"] = await parts.pending.of_job(wanted.job, rights(request))
     return answer(body)

@@ -221,9 +221,20 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "revision": {"type": "integer"}, "fence": {"type": "integer"}, "maxRss": COUNT,
             "ending": ref("Ending"), "killPendingMs": maybe(COUNT), "cpuSeconds": {"type": "number"}, "late": TRUTH,
             "labels": _LABELS,
-            "notBefore": MS, "expiresTime": maybe(MS),
+            "notBefore": MS, "expiresTime": maybe(MS), "dueTime": MS, "command": TEXT,
+            "attempts": array(record({"id": TEXT, "attempt": COUNT}, {"status": TEXT, "state": TEXT, "notBefore": MS})),
             "origin": {"type": "string", "enum": [str(one) for one in Origin]}, "waitsFor": TEXT,
             "waitsForKind": {"type": "string", "enum": [str(one) for one in WaitKind]},
+        },
+    ),
+    "RunGroup": record(
+        {
+            "error": TEXT, "count": COUNT, "jobs": array(TEXT), "jobCount": COUNT, "firstTime": MS, "lastTime": MS,
+            "runs": array(ref("Run")),
+        },
+        {
+            "status": _VERDICT, "exitCode": maybe({"type": "integer"}), "signal": maybe({"type": "integer"}),
+            "reason": maybe(TEXT), "lastLine": maybe(TEXT),
         },
     ),
     "AuditEntry": record({

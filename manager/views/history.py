@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import replace as with_values
 from typing import Any, Final
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
 
 from common.access.rights import Rights
 from common.clock import Clock
@@ -14,10 +18,11 @@ from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, 
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
-from common.protocol.run import RunEntry
+from common.protocol.run import RunEntry, Verdict, shown_command
 from common.protocol.txn import KeyValue
 from common.runlog import FailingJob, JobResults, RunFilter, RunLog, RunPage, SpanCounts
 from common.runlog.pages import decode_cursor
+from manager.background.versions import Versions
 from manager.views.cursors import SealedCursors
 from manager.views.ending import EndingRuns, LeftProcesses, shown
 from manager.views.pending import Pending, Seen
@@ -33,7 +38,7 @@ NO_RECORDS: Final = (
 
 def seen_by(wanted: RunFilter, rights: Rights) -> RunFilter:
     """The same filter for what a caller may know of; as it is where that is everything."""
-    return wanted if rights.sees_all else replace(wanted, seen_by=rights)
+    return wanted if rights.sees_all else with_values(wanted, seen_by=rights)
 
 
 def is_seen(document: Mapping[str, Any], rights: Rights) -> bool:
@@ -65,6 +70,10 @@ async def kept_records(
     return documents
 
 
+_MOST_ATTEMPTS: Final = 20
+"""So many on either side of an attempt are shown with it."""
+_OF_ATTEMPT: Final = ("status", "state", "notBefore")
+_TRIED_AGAIN: Final = (Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.KILLED)
 _LOG_PART: Final = 20
 _LOG_PART_BYTES: Final = 2**20
 """How many log documents, with how much output, are read at once; at least one."""
@@ -80,22 +89,27 @@ class History:
         runlog: RunLog,
         pending: Pending,
         ending: EndingRuns,
+        versions: Versions,
         *,
         clock: Clock,
         deadline_s: float,
         cursors: SealedCursors,
         labels_at: Callable[[str, int], Mapping[str, str]],
+        command_at: Callable[[str, int], str | None],
         is_away: Callable[[], bool] = lambda: False,
     ) -> None:
         """``is_away``: whether the log store is known to be away.
 
         ``labels_at``: the labels of a job at a revision, as far as they are known: older workers do not write a run's.
+        ``command_at``: its command then, in one line.
         """
         self._cursors = cursors
         self._labels_at = labels_at
+        self._command_at = command_at
         self._runlog = runlog
         self._pending = pending
         self._ending = ending
+        self._versions = versions
         self._clock = clock
         self._deadline_s = deadline_s
         self._is_away = is_away
@@ -143,7 +157,7 @@ class History:
         )
         if page.next_cursor is None or rights.sees_all:
             return page
-        return replace(page, next_cursor=await self._cursors.sealed(page.next_cursor))
+        return with_values(page, next_cursor=await self._cursors.sealed(page.next_cursor))
 
     async def spans(self, wanted: RunFilter, rights: Rights, *, limit: int) -> tuple[list[dict[str, Any]], bool]:
         """When the newest records that a caller may know of ran; and whether there are older ones, not looked at."""
@@ -220,7 +234,10 @@ class History:
         except (EtcdError, UnavailableError) as error:
             away = error
         if seen is not None and seen.request is not None and self._pending.is_seen(seen, rights):
-            return await self._pending.view(seen)
+            view = await self._pending.view(seen)
+            with suppress(UnavailableError):
+                view |= await self._attempts(run, view, rights)
+            return view
         entry_kv = None if seen is None or seen.run is None or not self._is_seen(run, seen.run, rights) else seen.run
         document = None
         try:
@@ -229,12 +246,56 @@ class History:
             if entry_kv is None:
                 raise
         if document is not None and is_seen(document, rights):
-            return shown(run_view(document), await self._what_is_left(run, seen))
+            view = shown(run_view(document), await self._what_is_left(run, seen))
+            return view | await self._attempts(run, view, rights)
         if seen is None or entry_kv is None or document is not None:
             if away is not None and document is None:
                 raise away
             raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record has been removed")
-        return shown(self._open(run, entry_kv, seen.lock, seen.kill), await self._what_is_left(run, seen))
+        view = shown(self._open(run, entry_kv, seen.lock, seen.kill), await self._what_is_left(run, seen))
+        with suppress(EtcdError, UnavailableError):  # nor then is the run itself less known
+            view |= await self._attempts(run, view, rights)
+            if command := await self._command(run, entry_kv):
+                view["command"] = command
+        return view
+
+    async def _attempts(self, run: RunId, view: Mapping[str, Any], rights: Rights) -> dict[str, Any]:
+        """The attempts of the run's fire, where it has others than this one: what each came to, or where it stands."""
+        near = range(max(1, run.attempt - _MOST_ATTEMPTS), run.attempt + _MOST_ATTEMPTS)
+        ids = [replace(run, attempt=one) for one in near]
+        records = await self._runlog.find(ids, deadline_seconds=self._deadline_s)
+        known = {one.run_id: {"status": str(one.status)} for one in records.values() if rights.sees(one.labels)}
+        known[run] = {name: view[name] for name in _OF_ATTEMPT if name in view}
+        newest = max(known)
+        if known[newest].get("status") in _TRIED_AGAIN:
+            with suppress(EtcdError, UnavailableError):
+                known |= await self._going(newest.next_attempt, rights)
+        if len(known) == 1:
+            return {}
+        return {"attempts": [{"id": str(one), "attempt": one.attempt, **known[one]} for one in sorted(known)]}
+
+    async def _going(self, run: RunId, rights: Rights) -> dict[RunId, dict[str, Any]]:
+        """Where a run stands that has no record yet; nothing where there is none, or none that a caller may know of."""
+        seen = await self._pending.look(run)
+        if seen.request is not None and self._pending.is_seen(seen, rights):
+            return {run: {"state": "created", "notBefore": seen.request.not_before_ms}}
+        if seen.run is not None and self._is_seen(run, seen.run, rights):
+            view = self._open(run, seen.run, seen.lock, None)
+            return {run: {name: view[name] for name in ("state", "status") if name in view}}
+        return {}
+
+    async def _command(self, run: RunId, kv: KeyValue) -> str | None:
+        """What a run that has no record yet runs, by the job as it was claimed; None where that is not known."""
+        try:
+            entry = RunEntry.from_json(kv.value)
+        except ValueError:
+            return None
+        line = self._command_at(run.job_name, entry.revision)
+        if line is None:
+            former = await self._versions.of(run.job_name)
+            command = next((one.spec.get("command") for one in former if one.revision == entry.revision), None)
+            line = shlex.join(map(str, command)) if isinstance(command, list) else command
+        return shown_command(line, entry.args) if isinstance(line, str) else None
 
     def _is_seen(self, run: RunId, kv: KeyValue, rights: Rights) -> bool:
         """Whether a caller may know of the run in this key, by the labels that it carries itself."""

@@ -18,6 +18,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.member import Beat, Member
 from common.protocol.placement import is_eligible
 from common.protocol.request import Request
+from common.protocol.run import shown_command
 from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Txn
 from manager.views.inventory import Inventory
 from manager.watch.eligibility import Eligibility
@@ -127,7 +128,8 @@ class Pending:
         assert seen.request is not None, "asked of a run that waits"
         request, spec = seen.request, _spec(seen.request.run_id.job_name, seen.job)
         slots_taken = await self._slots_taken([request], spec, seen.lock)
-        return request_view(request, self._wait(request, spec, seen.lock, slots_taken=slots_taken))
+        view = request_view(request, self._wait(request, spec, seen.lock, slots_taken=slots_taken))
+        return view if spec is None else view | {"command": shown_command(spec.command_line, request.args)}
 
     def is_seen(self, seen: Seen, rights: Rights) -> bool:
         """Whether a caller may know of a run that waits: it will be one of the job that it was asked of."""

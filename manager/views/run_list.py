@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final
 
 from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import UnavailableError
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
 from common.runlog import RunFilter
+from common.runlog.causes import cause_of
 from manager.views.ending import EndingRuns, shown
 from manager.views.history import History, seen_by
 from manager.views.shapes import going_view, run_view
@@ -19,6 +25,19 @@ from manager.watch.watching import Watching
 
 NOT_KNOWN = "etcd has not been reached since this manager started: runs that are going are not shown"
 NOT_RECORDED = "the log store cannot be reached: runs that have ended meanwhile may be shown as running"
+_RECORDS_COUNTED: Final = 2_000
+_PAGES_COUNTED: Final = 4
+"""So many records are counted by their causes, in so many pages of the log store."""
+MOST_GROUPS: Final = 100
+_SHOWN: Final = 5
+"""Of a group's jobs and runs."""
+_OF_CAUSE: Final = ("status", "exitCode", "signal", "reason")
+_LINES: Final = 10
+_OUTPUT_READ: Final = 65_536
+_LINE_CHARS: Final = 300
+"""Of so many groups the newest run's output is read for its last line, where it is no longer than so many bytes."""
+MOST_NAMES: Final = 10
+"""A part of a name that is in no more names than this is looked for by these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +47,8 @@ class RunList:
     items: list[dict[str, Any]]
     next_cursor: str | None
     warnings: list[str]
+    looked_ms: int | None = None
+    """The plan time down to which it has looked, where that ended the page before it was full, and may be told."""
 
 
 class RunLists:
@@ -55,6 +76,7 @@ class RunLists:
         is_in_records = cursor is not None and after is None
         if cursor is not None and is_in_records:
             await self._history.check_cursor(cursor)
+        wanted = self.by_names(wanted, rights)
         found: list[OpenRun] = []
         warnings: list[str] = []
         if going and not is_in_records:
@@ -82,9 +104,86 @@ class RunLists:
         recorded = {record["id"] for record in records}
         items = [item for item in items if item["id"] not in recorded]
         items, next_cursor = items + records, page.next_cursor
-        if not (items or rights.sees_all or wanted.job is None or self._watching.catalog.seen(wanted.job, rights)):
+        if not items and not self._may_name(wanted.named, rights):
             next_cursor = None  # as of a job that there is not: of hidden records there may be any number
-        return RunList(items=items, next_cursor=next_cursor, warnings=warnings)
+        looked_ms = page.looked_ms if rights.sees_all else None
+        return RunList(items=items, next_cursor=next_cursor, warnings=warnings, looked_ms=looked_ms)
+
+    def _may_name(self, jobs: Sequence[str], rights: Rights) -> bool:
+        """Whether a caller may know of one of these jobs; of no job in particular, of any."""
+        return rights.sees_all or not jobs or any(self._watching.catalog.seen(job, rights) for job in jobs)
+
+    async def by_cause(self, wanted: RunFilter, rights: Rights) -> dict[str, Any]:
+        """The newest runs that did not go well, of those wanted, counted by what they have in common; most first.
+
+        ``isComplete``: all of them were counted; else those down to ``lookedTime``.
+        """
+        statuses = (wanted.statuses or frozenset(Verdict)) - {Verdict.SUCCESS}
+        wanted = self.by_names(replace(wanted, statuses=statuses), rights)
+        records, cursor, page = list[Mapping[str, Any]](), None, None
+        for _ in range(_PAGES_COUNTED if statuses else 0):
+            page = await self._history.walk(wanted, rights, cursor=cursor, limit=_RECORDS_COUNTED // _PAGES_COUNTED)
+            records += page.items
+            if (cursor := page.next_cursor) is None:
+                break
+        groups = sorted(_grouped(records), key=lambda group: (-group["count"], group["error"]))[:MOST_GROUPS]
+        lines = await asyncio.gather(*(self._last_line(group) for group in groups[:_LINES]))
+        for group, line in zip(groups, lines, strict=False):
+            group.pop("outputBytes")
+            group["lastLine"] = line
+        looked_ms = None if cursor is None or page is None else page.looked_ms or records[-1].get("planTime")
+        return {
+            "items": [], "nextCursor": None, "warnings": [], "groups": groups, "records": len(records),
+            "isComplete": cursor is None, "lookedTime": looked_ms if rights.sees_all else None,
+        }  # fmt: skip
+
+    async def _last_line(self, group: Mapping[str, Any]) -> str | None:
+        """What the group's newest run has printed last; None: nothing, or too much to be read for a line."""
+        if not 0 < group["outputBytes"] <= _OUTPUT_READ:
+            return None
+        try:
+            record = await self._history.record(RunId.parse(group["runs"][0]["id"]))
+        except (UnavailableError, ValueError):  # of the legacy system
+            return None
+        lines = str((record or {}).get("output", "")).rstrip().splitlines()
+        return lines[-1][:_LINE_CHARS] if lines else None
+
+    def by_names(self, wanted: RunFilter, rights: Rights) -> RunFilter:
+        """The same, by the names of the few jobs that a caller may know of with that part in it.
+
+        Of jobs that are deleted the whole name finds the records: no list has their names.
+        """
+        if not wanted.part or wanted.named:
+            return wanted
+        part, catalog = wanted.part.casefold(), self._watching.catalog
+        having = (name for name in catalog.names_seen(rights) if part in name.casefold())
+        names = list(islice(having, MOST_NAMES + 1))
+        if len(names) > MOST_NAMES:
+            return wanted
+        if rights.sees_all or not names:  # else a hidden job of this name would be told apart from none
+            names = [*dict.fromkeys((*names, wanted.part))]
+        return replace(wanted, jobs=tuple(names))
+
+
+def _grouped(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """By cause; each with its newest runs. ``records``: newest first."""
+    by_cause: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        by_cause.setdefault(cause_of(record), []).append(record)
+    groups = []
+    for cause, those in by_cause.items():
+        newest, jobs = those[0], list(dict.fromkeys(str(one.get("jobName", "")) for one in those))
+        group = {
+            "error": cause, "count": len(those), "jobs": jobs[:_SHOWN], "jobCount": len(jobs),
+            "firstTime": those[-1].get("planTime"), "lastTime": newest.get("planTime"),
+            "runs": [run_view(one) for one in those[:_SHOWN]], "outputBytes": _whole(newest.get("outputBytes")),
+        }  # fmt: skip
+        groups.append(group | {name: newest[name] for name in _OF_CAUSE if name in newest})
+    return groups
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _cursor(place: Place) -> str:

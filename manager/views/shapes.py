@@ -128,7 +128,7 @@ def going_view(run: OpenRun, *, now_ms: int) -> dict[str, Any]:
         "id": str(run.run_id), "state": "running" if started else "claimed", "jobName": run.run_id.job_name,
         "attempt": run.run_id.attempt, "planTime": run.plan_ms, "claimTime": run.claim_ms,
         "scheduleTime": run.dispatch_ms, "startTime": run.start_ms if started else None, "worker": run.worker,
-        "trigger": str(run.trigger),
+        "trigger": str(run.trigger), **({"dueTime": run.dispatch_ms} if run.dispatch_ms > run.plan_ms else {}),
     }  # fmt: skip
 
 
@@ -222,6 +222,7 @@ def open_run_view(run: RunId, entry: RunEntry, *, fence: int, now_ms: int, has_e
         "jobName": run.job_name,
         "attempt": run.attempt,
         "planTime": entry.plan_ms,
+        **({} if entry.due_ms is None else {"dueTime": entry.due_ms}),
         "createTime": entry.claim_ms if entry.create_ms is None else entry.create_ms,
         "claimTime": entry.claim_ms,
         "scheduleTime": entry.dispatch_ms,

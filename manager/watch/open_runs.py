@@ -108,7 +108,7 @@ class OpenRuns:
 
     def newest(self, wanted: RunFilter, *, after: Place | None, limit: int) -> list[OpenRun]:
         """So many of those that match, newest plan time first; `after`: those that come after this place alone."""
-        by_job = self._by_job.values() if wanted.job is None else (self._by_job.get(wanted.job, {}),)
+        by_job = [self._by_job.get(job, {}) for job in wanted.named] if wanted.named else self._by_job.values()
         runs: Iterable[OpenRun] = chain.from_iterable(runs.values() for runs in by_job)
         matching = (run for run in runs if _matches(run, wanted) and (after is None or run.place < after))
         return heapq.nlargest(limit, matching, key=lambda run: run.place)
@@ -175,10 +175,9 @@ class OpenRuns:
 
 
 def _matches(run: OpenRun, wanted: RunFilter) -> bool:
-    """But for its job, which has been looked up, and statuses, which it has none of yet."""
+    """But for a status and a cause, which it has none of yet."""
     return (
-        wanted.sees(run.labels)
-        and (wanted.worker is None or run.worker == wanted.worker)
+        wanted.takes_run(job=run.run_id.job_name, worker=run.worker, trigger=run.trigger, labels=run.labels)
         and (wanted.from_ms is None or run.plan_ms >= wanted.from_ms)
         and (wanted.to_ms is None or run.plan_ms < wanted.to_ms)
     )

@@ -80,6 +80,11 @@ class Watching:
         job = self.catalog.get(name)
         return (job.labels if job is not None and job.revision == revision else None) or {}
 
+    def command_at(self, name: str, revision: int) -> str | None:
+        """The command of a job at this revision; None where it is at another one by now."""
+        job = self.catalog.get(name)
+        return job.saved.spec.command_line if job and job.saved and job.revision == revision else None
+
     @property
     def jobs_read(self) -> asyncio.Event:
         """Set once the catalog has been read."""

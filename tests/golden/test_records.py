@@ -33,7 +33,8 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 FILES: Final = Path(__file__).parent / "records"
 OF_THIS_MACHINE: Final = (
-    "host", "scheduleTime", "createTime", "claimTime", "startTime", "endTime", "cpuSeconds", "fence", "revision",
+    "host", "scheduleTime", "dueTime", "createTime", "claimTime", "startTime", "endTime", "cpuSeconds", "fence",
+    "revision",
 )  # fmt: skip
 """Of a run that has really been carried out."""
 NOT_ALWAYS_KNOWN: Final = ("maxRss",)

@@ -12,8 +12,9 @@ from bson import ObjectId
 
 from common.errors import InvalidInputError
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord, Trigger, Verdict
 from common.runlog import RunFilter, RunLog
+from common.runlog.causes import cause_of
 from common.runlog.pages import encode_cursor, plan_page
 from tests.support.log_store import LogStore
 from tests.support.records import PLAN_0_MS, record
@@ -24,10 +25,15 @@ FAILED_OR_LOST = frozenset({Verdict.FAILED, Verdict.LOST})
 def history() -> list[RunRecord]:
     """90 fires of 3 jobs on 2 workers: every third failed or lost, every ninth skipped; three share each plan time."""
     statuses = [Verdict.SUCCESS, Verdict.SUCCESS, Verdict.FAILED, Verdict.SUCCESS, Verdict.SKIPPED, Verdict.LOST]
+    triggers, teams = [Trigger.SCHEDULE, Trigger.MANUAL, Trigger.RETRY, Trigger.SCHEDULE], ["a", "b", None]
     return [
-        record(number // 3, job=f"job-{number % 3}", status=statuses[number % 6], worker=f"w{number % 2}")
+        record(
+            number // 3, job=f"job-{number % 3}", status=statuses[number % 6], worker=f"w{number % 2}",
+            trigger=triggers[number % 4], exit_code=number % 5,
+            labels={"team": team} if (team := teams[number // 7 % 3]) else {},
+        )
         for number in range(90)
-    ]
+    ]  # fmt: skip
 
 
 def matching(records: Sequence[RunRecord], wanted: RunFilter) -> list[str]:
@@ -38,6 +44,11 @@ def matching(records: Sequence[RunRecord], wanted: RunFilter) -> list[str]:
         if wanted.job in (None, one.run_id.job)
         and (not wanted.statuses or one.status in wanted.statuses)
         and wanted.worker in (None, one.worker)
+        and (not wanted.jobs or one.run_id.job in wanted.jobs)
+        and wanted.part.lower() in one.run_id.job.lower()
+        and (not wanted.triggers or one.trigger in wanted.triggers)
+        and all(name in one.labels and value in (None, one.labels[name]) for name, value in wanted.labels)
+        and wanted.cause in (None, cause_of(one.to_document()))
         and (wanted.from_ms is None or one.plan_ms >= wanted.from_ms)
         and (wanted.to_ms is None or one.plan_ms < wanted.to_ms)
     ]
@@ -71,6 +82,13 @@ async def all_pages(runlog: RunLog, wanted: RunFilter, limit: int) -> list[dict[
         RunFilter(from_ms=PLAN_0_MS + 5000, to_ms=PLAN_0_MS + 20_000),
         RunFilter(job="job-1", from_ms=PLAN_0_MS + 5000),
         RunFilter(job="none such"),
+        RunFilter(jobs=("job-0", "job-2", "none such")),
+        RunFilter(jobs=("job-0", "job-2"), part="JOB", statuses=FAILED_OR_LOST, worker="w1"),
+        RunFilter(jobs=("job-0", "job-1", "job-2"), statuses=frozenset(Verdict) - {Verdict.SUCCESS}),
+        RunFilter(part="B-1"),
+        RunFilter(triggers=frozenset({Trigger.MANUAL, Trigger.RETRY}), labels=(("team", "a"),)),
+        RunFilter(labels=(("team", None),), worker="w0"),
+        RunFilter(cause="failed: exit status 2", statuses=FAILED_OR_LOST),
     ],
 )
 async def test_pages_give_each_matching_record_once_newest_first(runlog: RunLog, wanted: RunFilter, limit: int) -> None:
@@ -127,6 +145,8 @@ def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
         RunFilter(job="job-0", worker="w0"),
         RunFilter(worker="w1", statuses=FAILED_OR_LOST),
         RunFilter(job="uneven", worker="w1", statuses=frozenset({Verdict.FAILED, Verdict.SUCCESS})),
+        RunFilter(jobs=("uneven", "job-1", "job-2"), triggers=frozenset({Trigger.RETRY})),
+        RunFilter(part="uneven", statuses=FAILED_OR_LOST),
     ],
 )
 async def test_walks_of_many_steps_miss_nothing(runlog: RunLog, wanted: RunFilter, limit: int) -> None:
@@ -147,6 +167,7 @@ async def test_a_page_looks_at_a_bounded_number_of_records(runlog: RunLog) -> No
     first = await runlog.runs(wanted, limit=3)
     assert first.items == ()
     assert first.next_cursor is not None
+    assert first.looked_ms == record(12).plan_ms, "it says how far it has looked"
     assert await all_pages(runlog, wanted, 3) == []
 
 
