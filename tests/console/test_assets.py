@@ -28,7 +28,8 @@ def webroot(tmp_path: Path) -> Path:
     vendor = tmp_path / "webroot/static/vendor"
     vendor.mkdir()
     names = {
-        name: re.sub(r"\.", "-0123456789ab.", name) for name in ("vendor.js", "charts.js", "bootstrap.css", "icons.svg")
+        name: re.sub(r"\.", "-0123456789ab.", name)
+        for name in ("vendor.js", "charts.js", "ansi.js", "bootstrap.css", "icons.svg")
     }
     for name in names.values():
         (vendor / name).write_text(f"/* {name} */" * 100)

@@ -20,6 +20,8 @@ from tests.support.waiting import wait_until
 
 SCRIPT = "<script>window.pwned = 1</script>"
 IMAGE = "<img src=x onerror=window.pwned=1>"
+BREAKOUT = "\\033[2J\\033]8;;http://other.example\\033\\\\link \\033]0;title\\007 \\033[31"
+"""Clears a terminal, makes a link, sets its title; and the beginning of a colour."""
 LINES = 100_000
 LONG_LINE = 5_000_000
 HEAR_OF = """async ([main, job]) => {
@@ -54,7 +56,9 @@ async def assert_nothing_was_executed(page: Page) -> None:
 
 
 async def test_nothing_that_a_job_says_is_executed(console: Console, cluster: Cluster, name: str) -> None:
-    command = f"echo '{SCRIPT}'; echo '{IMAGE}'; printf '\\033[31mred\\033[0m \\342\\200\\256turned\\n'; exit 1"
+    command = (
+        f"echo '{SCRIPT}'; echo '{IMAGE}'; printf '\\033[1;31mred\\033[0m \\342\\200\\256turned\\n{BREAKOUT}'; exit 1"
+    )
     run = await finished_run(cluster, name, command, labels={"team": IMAGE}, env={"E": SCRIPT})
     await cluster.post("/job/save", job=json.dumps({"name": name, "command": SCRIPT, "cronExpr": "@yearly"}))
     page = await console.open("/")
@@ -64,12 +68,16 @@ async def test_nothing_that_a_job_says_is_executed(console: Console, cluster: Cl
         await assert_nothing_was_executed(page)
     await expect(page.locator("#output")).to_contain_text(SCRIPT)
     await expect(page.locator("#output")).to_contain_text(IMAGE)
-    await expect(page.locator("#output")).to_contain_text("\u241b[31mred")
+    await expect(page.locator("#output .ansi-bold.ansi-red")).to_have_text("red")
+    for text in ("\u241b[2J", "\u241b]8;;http://other.example\u241b\\link", "\u241b]0;title\u2407", "\u241b[31"):
+        await expect(page.locator("#output")).to_contain_text(text)
+    assert await page.locator("#output a:not(.line-number)").count() == 0
     await expect(page.locator("#output")).to_contain_text("\u2426turned")
     await console.shoot(page, "hostile-output")
 
     await page.goto(f"/runs/{quote(SCRIPT, safe='')}")
-    await expect(page.locator("#problem")).not_to_be_empty()
+    await expect(page.locator("#unknown")).not_to_be_empty()
+    await expect(page.locator("#known")).to_be_hidden()
     await assert_nothing_was_executed(page)
 
 
@@ -145,7 +153,7 @@ async def test_a_page_that_loads_again_leaves_the_place_that_was_found(
 async def test_cut_output_is_marked_and_downloads_are_files(console: Console, cluster: Cluster, name: str) -> None:
     run = await finished_run(cluster, name, "seq 10000", outputLimitBytes=1000)
     page = await console.open(f"/runs/{quote(run, safe='')}", permissions=["clipboard-read", "clipboard-write"])
-    await expect(page.locator("#cut")).to_contain_text("the middle was cut")
+    await expect(page.locator("#cut")).to_contain_text("a line marks the gap")
     await expect(page.locator("#output pre.cut")).to_have_count(1)
     await console.shoot(page, "cut-output")
     await page.get_by_role("button", name="Copy").click()

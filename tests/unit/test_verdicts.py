@@ -12,7 +12,7 @@ from common.protocol.run import Verdict
 ROOT = Path(__file__).parents[2]
 PLACES = (
     "cli/printing.py", "cli/stats.py", "webroot/static/js/verdicts.js", "webroot/static/js/help.js",
-    "webroot/static/js/job/statistics.js", "webroot/templates/runs.html", "webroot/static/i18n/en.json",
+    "webroot/static/js/job/statistics.js", "webroot/static/js/runs/filters.js", "webroot/static/i18n/en.json",
     "tests/chaos/view.py", "README.md", "docs/glossary.md", "docs/guarantees.md", "docs/api.md", "docs/monitoring.md",
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = join(HERE, "..", "..");
 const MODULES = join(ROOT, "node_modules");
 const OUT = join(HERE, "..", "static", "vendor");
-const BUNDLED = ["bootstrap", "@popperjs/core", "bootstrap-icons", "d3-array", "d3-color", "d3-format", "d3-interpolate", "d3-path", "d3-scale", "d3-shape", "d3-time", "d3-time-format", "internmap"];
+const BUNDLED = ["bootstrap", "@popperjs/core", "bootstrap-icons", "d3-array", "d3-color", "d3-format", "d3-interpolate", "d3-path", "d3-scale", "d3-shape", "d3-time", "d3-time-format", "internmap", "ansi_up"];
 
 /** @param {string} name @param {string} content @returns {string} the hashed name under which it was written */
 function write(name, content) {
@@ -78,7 +78,7 @@ function licenseText(name) {
 }
 
 const content = {
-  "vendor.js": await scripts("vendor.js", "iife"), "charts.js": await scripts("charts.js", "esm"), "bootstrap.css": await styles(), "icons.svg": icons(),
+  "vendor.js": await scripts("vendor.js", "iife"), "charts.js": await scripts("charts.js", "esm"), "ansi.js": await scripts("ansi.js", "esm"), "bootstrap.css": await styles(), "icons.svg": icons(),
 };
 for (const [name, text] of Object.entries(content)) {
   if (name.endsWith(".css") && text.includes("data:")) throw new Error(`${name} has a data: URL`);

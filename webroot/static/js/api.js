@@ -32,11 +32,11 @@ export class ApiError extends Error {
 
 /**
  * @param {string} path below /api/v1
- * @param {{query?: Record<string, string | number | null | undefined>, headers?: Record<string, string>, signal?: AbortSignal}} [options]
+ * @param {{query?: Record<string, string | number | null | undefined | string[]>, headers?: Record<string, string>, signal?: AbortSignal}} [options]
  * @returns {Promise<any>}
  */
 export function get(path, { query = {}, headers = {}, signal } = {}) {
-  const wanted = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const wanted = Object.entries(query).flatMap(([name, value]) => [value].flat().map((one) => [name, one])).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const search = new URLSearchParams(wanted.map(([name, value]) => [name, String(value)]));
   return send("GET", wanted.length ? `${path}?${search}` : path, { headers, signal });
 }
@@ -97,6 +97,9 @@ async function answered(url, request, signal) {
     window.clearTimeout(timer);
   }
 }
+
+/** What comes bit by bit; how long that takes is for who reads it to say. @param {string} path @param {{headers?: Record<string, string>, signal: AbortSignal}} options */
+export const streamed = (path, { headers = {}, signal }) => answered(BASE + path, { cache: "no-store", headers: { ...ours("GET"), ...headers } }, signal);
 
 /** What is to be kept as a file. @param {string} path @returns {Promise<Blob>} */
 export async function download(path) {

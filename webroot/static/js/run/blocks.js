@@ -6,36 +6,49 @@
  */
 
 const LINE = 4000;
-const LINES = 200;
+export const LINES = 200;
 const CHARS = 32_768;
 /** A line of the worker's where the middle was cut: a block of its own. */
 const CUT = /^\.\.\. [\d,]+ bytes cut \.\.\.\n?$/;
 
-/** @typedef {{start: number, end: number, lines: number, widest: number, goesOn: boolean, cut: boolean}} Block */
+/**
+ * @typedef {{text: string, start: number, end: number, line: number, lines: number, widest: number, isRest: boolean, goesOn: boolean, cut: boolean}} Block
+ *   `start`, `end`: offsets in all that is shown; `line`: the number of its first line; `isRest`: that has begun in a block before
+ */
 
-/** @param {string} text @returns {Block[]} */
-export function blocksOf(text) {
+/** @param {string} text @param {{start?: number, line?: number, isRest?: boolean}} [from] where the text begins in all that is shown @returns {Block[]} */
+export function blocksOf(text, { start: base = 0, line = 1, isRest = false } = {}) {
   /** @type {Block[]} */
   const blocks = [];
-  let open = blank(0);
+  const add = (/** @type {number} */ from, /** @type {number} */ to, /** @type {number} */ lines, more = {}) => {
+    const part = text.slice(from, to);
+    blocks.push({ text: part, start: base + from, end: base + to, line, lines, widest: widestOf(part), isRest, goesOn: false, cut: false, ...more });
+    isRest = !part.endsWith("\n");
+    line += isRest ? lines - 1 : lines;
+  };
+  let [open, lines, isCut] = [0, 0, false];
   const close = (/** @type {number} */ at) => {
-    if (open.end > open.start) blocks.push(open);
-    open = blank(at);
+    if (at > open) add(open, at, lines, { cut: isCut });
+    [open, lines, isCut] = [at, 0, false];
   };
   for (let start = 0; start < text.length;) {
     const newline = text.indexOf("\n", start);
     const end = newline < 0 ? text.length : newline + 1;
     if (end - start > LINE) {
       close(start);
-      cutLine(blocks, text, start, end);
-      open = blank(end);
+      for (let at = start; at < end;) {
+        let next = Math.min(at + LINE, end);
+        if (end - next <= 1) next = end;
+        else if (isLow(text.charCodeAt(next))) next += 1;
+        add(at, next, 1, { goesOn: next < end });
+        at = next;
+      }
+      open = end;
     } else {
       const cut = text.startsWith("... ", start) && CUT.test(text.slice(start, end));
-      if (cut || open.cut || open.lines === LINES || end - open.start > CHARS) close(start);
-      open.cut = cut;
-      open.end = end;
-      open.lines += 1;
-      open.widest = Math.max(open.widest, columns(text, start, end));
+      if (cut || isCut || lines === LINES || end - open > CHARS) close(start);
+      isCut = cut;
+      lines += 1;
     }
     start = end;
   }
@@ -43,41 +56,28 @@ export function blocksOf(text) {
   return blocks;
 }
 
-/** The index of the block with this offset. @param {Block[]} blocks @param {number} offset */
-export function blockAt(blocks, offset) {
+/** The index of the last block that begins there or before. @param {Block[]} blocks @param {number} place @param {"start" | "line"} [by] */
+export function blockAt(blocks, place, by = "start") {
   let low = 0;
   let high = blocks.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (blocks[middle].start <= offset) low = middle;
+    if (blocks[middle][by] <= place) low = middle;
     else high = middle - 1;
   }
   return low;
 }
 
-/** @param {Block[]} blocks @param {string} text @param {number} start @param {number} end */
-function cutLine(blocks, text, start, end) {
-  for (let at = start; at < end;) {
-    let next = Math.min(at + LINE, end);
-    if (end - next <= 1) next = end;
-    else if (isLow(text.charCodeAt(next))) next += 1;
-    blocks.push({ start: at, end: next, lines: 1, widest: columns(text, at, next), goesOn: next < end, cut: false });
-    at = next;
-  }
-}
-
 /** The second half of a character outside the basic plane. @param {number} code */
 const isLow = (code) => code >= 0xdc00 && code <= 0xdfff;
 
-/** How wide it is at most, in columns: a character that is not ASCII counts for two, a tab for eight. @param {string} text @param {number} start @param {number} end */
-function columns(text, start, end) {
-  let width = 0;
-  for (let at = start; at < end; at += 1) {
+/** How wide its widest line is at most, in columns: what is not ASCII counts for two, a tab for eight. @param {string} text */
+function widestOf(text) {
+  let [widest, width] = [0, 0];
+  for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
-    width += code === 9 ? 8 : code > 126 ? 2 : 1;
+    width = code === 10 ? 0 : width + (code === 9 ? 8 : code > 126 ? 2 : 1);
+    if (width > widest) widest = width;
   }
-  return width;
+  return widest;
 }
-
-/** @param {number} at @returns {Block} */
-const blank = (at) => ({ start: at, end: at, lines: 0, widest: 0, goesOn: false, cut: false });

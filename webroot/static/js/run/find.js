@@ -1,6 +1,7 @@
 /** Searching in the output: all places are marked, one is the current one. Nothing is added to the page for it. */
 import { byId } from "../dom.js";
 import { number, t } from "../text.js";
+import { rangeOf, reveal } from "./places.js";
 
 const MOST = 5000;
 const PAUSE_MS = 150;
@@ -28,10 +29,11 @@ export class Find {
   }
 
   search() {
-    this.places = placesOf(this.output.printed ?? "", this.field.value);
+    const { text, from } = this.output.shown;
+    this.places = placesOf(text, this.field.value).map(([start, end]) => [from + start, from + end]);
     this.current = this.places.length ? 0 : -1;
     this.mark();
-    if (this.places.length) this.output.reveal(this.places[0][0]);
+    if (this.places.length) reveal(this.output, this.places[0][0]);
   }
 
   /** @param {number} by */
@@ -40,15 +42,16 @@ export class Find {
     if (!count) return;
     this.current = (this.current + by + count) % count;
     this.mark();
-    this.output.reveal(this.places[this.current][0]);
+    reveal(this.output, this.places[this.current][0]);
   }
 
   mark() {
     const count = this.places.length;
     const all = count >= MOST ? `${number(MOST)}+` : number(count);
-    byId("found").textContent = this.field.value ? (count ? t("run.found", { at: this.current + 1, all }) : t("run.found.none")) : "";
+    const said = this.field.value ? (count ? t("run.found", { at: this.current + 1, all }) : t("run.found.none")) : "";
+    if (byId("found").textContent !== said) byId("found").textContent = said;
     if (!("highlights" in CSS)) return;
-    const ranges = this.places.map(([start, end]) => this.output.range(start, end));
+    const ranges = this.places.map(([start, end]) => rangeOf(this.output, start, end));
     CSS.highlights.set("found", new Highlight(...ranges.filter((range, index) => range && index !== this.current)));
     CSS.highlights.set("found-now", new Highlight(...ranges.filter((range, index) => range && index === this.current)));
   }

@@ -1,137 +1,191 @@
-/** One run: what is known of it, and everything that it printed. */
-import { download, get, jobPath, send } from "../api.js";
+/** One run: what is known of it, and what it prints, while it prints it. */
+import { act } from "../actions.js";
+import { get, jobPath, send } from "../api.js";
 import { offered } from "../caller.js";
 import { ask } from "../dialogs.js";
-import { byId, delegate, fill, h, icon } from "../dom.js";
-import { keep, kept } from "../kept.js";
+import { byId, delegate, h, icon } from "../dom.js";
+import { jobUrl } from "../links.js";
 import { on } from "../live/live.js";
-import { note, toast } from "../notices.js";
+import { note, said, toast } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { size, t } from "../text.js";
 import { showFacts } from "./facts.js";
 import { Find } from "./find.js";
+import { Follow } from "./follow.js";
 import { showLife } from "./life.js";
 import { Output } from "./output.js";
+import { Progress } from "./progress.js";
+import { OutputStream } from "./stream.js";
+import { lineWanted, startTools } from "./tools.js";
 
-const WRAP = "etcron.wrap";
 /** A run that is going is looked at by itself, too: the event of its end may have been missed. */
 const LOOK_MS = 5000;
 /** A kill that is pending for so long: the worker cannot end the run. */
 const OVERDUE_MS = 60_000;
 /** One that waits to be claimed has no events. */
 const WAITS_MS = 2000;
+const OPENED_AT_END = ["failed", "timeout", "killed"];
 
 /** @param {string} id */
 export function start(id) {
-  const output = new Output(byId("output"));
-  const find = new Find(output);
-  const shown = { run: /** @type {any} */ (null), zone: /** @type {string | undefined} */ (undefined) };
-  let look = 0;
-  const page = new Refresher(async (signal) => {
+  const page = new RunPage(id);
+  return page.refresher.now();
+}
+
+class RunPage {
+  /** @param {string} id */
+  constructor(id) {
+    this.id = id;
+    /** @type {any} */
+    this.run = null;
+    /** Its job, as far as it is there still. @type {any} */
+    this.job = null;
+    this.look = 0;
+    /** @type {OutputStream | null} */
+    this.stream = null;
+    this.isPlaced = false;
+    this.output = new Output(byId("output"), { changed: () => this.grown() });
+    this.follow = new Follow(this.output);
+    this.find = new Find(this.output);
+    this.progress = new Progress();
+    this.refresher = new Refresher((signal) => this.load(signal), 1000);
+    on(["again"], () => isChanging(this.run) && this.refresher.soon());
+    on(["runs"], ({ jobs }) => isChanging(this.run) && (!this.run || this.run.jobName in jobs) && this.refresher.heard());
+    startTools(id, this.output, this.follow);
+    delegate(byId("actions"), "click", "#kill, #give-up", ({ id: action }) => void this.end(action));
+    delegate(byId("actions"), "click", "#again", () => void act("run", this.run.jobName));
+  }
+
+  /** @param {AbortSignal} signal */
+  async load(signal) {
     try {
-      shown.run = await get(`/runs/${encodeURIComponent(id)}`, { signal });
-      shown.zone ??= await zoneOf(shown.run.jobName, signal);
-      show(shown.run, shown.zone, output, find);
+      this.run = await get(`/runs/${encodeURIComponent(this.id)}`, { signal });
+      this.job ??= await get(jobPath(this.run.jobName), { signal }).catch(() => ({}));
       note(byId("problem"), null);
+      this.show();
     } catch (error) {
       if (signal.aborted) throw error;
+      if (!this.run && [400, 404].includes(error.status)) return this.showUnknown(error.message);
       note(byId("problem"), error.message);
     }
     byId("facts").setAttribute("aria-busy", "false");
-    window.clearTimeout(look);
-    if (isChanging(shown.run)) look = window.setTimeout(() => page.soon(), shown.run?.state === "created" ? WAITS_MS : LOOK_MS);
-  }, 1000);
-  on(["again"], () => isChanging(shown.run) && page.soon());
-  on(["runs"], ({ jobs }) => isChanging(shown.run) && (!shown.run || shown.run.jobName in jobs) && page.heard());
-  startTools(id, output, () => void page.now(), shown);
-  return page.now();
+    window.clearTimeout(this.look);
+    if (isChanging(this.run)) this.look = window.setTimeout(() => this.refresher.soon(), this.run?.state === "created" ? WAITS_MS : LOOK_MS);
+  }
+
+  /** There is no such run: nothing of the page of one is left. @param {string} message */
+  showUnknown(message) {
+    const job = /^(.+?)(?:~[^@]*)?@/.exec(this.id)?.[1];
+    byId("known").hidden = true;
+    byId("facts").setAttribute("aria-busy", "false");
+    redraw(byId("unknown"), said(message, "warn"), h("p", {}, t("run.unknown")),
+      h("p", { class: "buttons-of" }, job && h("a", { class: "btn btn-plain", href: jobUrl(job) }, t("run.unknown.job", { job })), h("a", { class: "btn btn-plain", href: "/runs" }, t("run.unknown.runs"))));
+  }
+
+  show() {
+    const { run, job, output } = this;
+    showFacts(run, job?.spec?.timezone ?? "");
+    showLife(byId("life"), run, job?.spec?.timezone ?? "");
+    const isOpen = ["created", "claimed", "running"].includes(run.state);
+    redraw(byId("actions"), this.buttons(isOpen));
+    this.progress.of(run, job?.usualMs);
+    this.follow.going(isOpen);
+    if (isOpen && run.state !== "created") this.stream ??= this.listen();
+    if (run.status) this.record();
+    else if (!output.blocks.length) output.none(t(run.state === "created" || run.state === "claimed" ? "run.output.waits" : "run.output.later"));
+    byId("output-tools").hidden = !output.blocks.length && !run.output;
+    redraw(byId("cut"), run.outputTruncated && said(t("run.cut", { printed: size(run.outputBytes) }), "warn"));
+  }
+
+  /** The record has all that it printed. */
+  record() {
+    const { run, output, find } = this;
+    this.stream?.close();
+    byId("live-state").hidden = true;
+    if (!run.output) return output.none(whyNone(run));
+    byId("output-size").textContent = size(run.outputBytes ?? run.output.length);
+    const [isAtEnd, top] = [this.follow.isOn, output.box.scrollTop];
+    if (!output.show(run.output)) return;
+    if (find.field.value) find.search(); // else whoever goes from place to place would be at the first one again
+    if (this.isPlaced && !isAtEnd) output.box.scrollTop = top;
+  }
+
+  /** There is more, or it has been drawn. */
+  grown() {
+    const { output, follow, find } = this;
+    byId("output-tools").hidden = !output.blocks.length;
+    byId("first-error").hidden = output.firstError < 0;
+    follow.grown();
+    find.mark();
+    if (!this.isPlaced && output.box.dataset.complete) this.place();
+  }
+
+  /** Where a reader wants to begin: at the line of the address, at the end of what failed. */
+  place() {
+    const line = lineWanted();
+    if (line && this.output.point(line)) {
+      this.isPlaced = true;
+      this.follow.turn(false);
+    } else if (this.run?.status) {
+      this.isPlaced = true;
+      if (!line && OPENED_AT_END.includes(this.run.status)) this.follow.toEnd();
+    }
+  }
+
+  listen() {
+    const { output } = this;
+    byId("live-state").hidden = false;
+    return new OutputStream(this.id, {
+      chunk: ({ text }) => void output.add(text),
+      gap: ({ from, to }) => void output.add(`${output.raw && !output.raw.endsWith("\n") ? "\n" : ""}... ${to - from} bytes cut ...\n`),
+      progress: (said) => this.progress.heard(said),
+      state: ({ state, why }) => this.heard(state, why),
+      end: () => this.refresher.heard(),
+    });
+  }
+
+  /** @param {string} state of the stream @param {string} [why] */
+  heard(state, why) {
+    const box = byId("live-state");
+    box.className = `live-state is-${state}`;
+    redraw(box, icon(state === "unavailable" ? "exclamation-triangle-fill" : "circle-fill"), " ", t(`run.live.${state}`), why && state === "unavailable" && `: ${why}`);
+  }
+
+  /** @param {boolean} isOpen */
+  buttons(isOpen) {
+    const { run } = this;
+    const isEnding = run.state === "ending";
+    const button = (/** @type {string} */ action, /** @type {string} */ look, /** @type {string} */ glyph, word = action) => h("button", { type: "button", class: `btn ${look}`, id: action, ...offered(word, run.labels) }, icon(glyph), " ", t(`action.${word}`));
+    return [
+      !isOpen && this.job?.name && button("again", "btn-plain", "play-fill", "run"),
+      isOpen && button("kill", "btn-danger", "x-octagon"),
+      (isEnding || (isOpen && run.killPendingMs >= OVERDUE_MS)) && button("give-up", "btn-danger", "slash-circle"),
+    ];
+  }
+
+  /** @param {string} action to kill it, or to give it up */
+  async end(action) {
+    const { jobName: job, worker = "" } = this.run;
+    const body = [h("p", {}, t(worker ? `ask.${action}.run` : "ask.kill.run.waiting", { job, worker }))];
+    const label = t(action === "kill" ? "reason" : "reason.needed");
+    const reason = await ask({ title: `${t(`action.${action}`)}: ${job}`, body, action: t(`action.${action}`), tone: "danger", reason: label });
+    if (reason === null) return;
+    try {
+      const { message, outcome } = await send("POST", `/runs/${encodeURIComponent(this.id)}/${action}`, { body: reason ? { reason } : {} });
+      toast(message || outcome);
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+    void this.refresher.now();
+  }
 }
 
 /** Whether there is more to come of it. @param {any} run */
 const isChanging = (run) => !run?.status || run.state === "ending";
 
-/** A job that is gone has no zone any more. @param {string} job @param {AbortSignal} signal */
-async function zoneOf(job, signal) {
-  const found = await get(jobPath(job), { signal }).catch(() => null);
-  return found?.spec?.timezone ?? "";
-}
-
-/** @param {any} run @param {string} zone @param {Output} output @param {Find} find */
-function show(run, zone, output, find) {
-  showFacts(run, zone);
-  showLife(byId("life"), run, zone);
-  const open = ["created", "claimed", "running"].includes(run.state);
-  const actions = byId("actions");
-  const isEnding = run.state === "ending";
-  if (isEnding && !actions.querySelector("#give-up")) fill(actions);
-  if (actions.childElementCount === 0 && open) fill(actions, h("button", { type: "button", class: "btn btn-danger", id: "kill", ...offered("kill", run.labels) }, icon("x-octagon"), " ", t("action.kill")));
-  if ((isEnding || (open && run.killPendingMs >= OVERDUE_MS)) && !actions.querySelector("#give-up")) actions.append(h("button", { type: "button", class: "btn btn-danger", id: "give-up", ...offered("give-up", run.labels) }, icon("slash-circle"), " ", t("action.give-up")));
-  if (!open && !isEnding) fill(actions);
-  byId("output-tools").hidden = !run.output;
-  if (!run.output) {
-    output.none(open ? t("run.output.later") : whyNone(run));
-    return;
-  }
-  const isNew = output.show(run.output);
-  if (isNew && find.field.value) find.search(); // else whoever goes from place to place would be at the first one again
-  byId("output-size").textContent = size(run.outputBytes ?? run.output.length);
-  redraw(byId("cut"), run.outputTruncated && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, t("run.cut", { printed: size(run.outputBytes) }))));
-}
-
 /** Of a lost run nobody knows whether it printed anything, and often not whether it had started. @param {any} run */
 function whyNone({ status, startTime }) {
   if (status === "lost") return t("run.output.lost");
   return t(startTime ? "run.no.output" : "run.not.started");
-}
-
-/** @param {string} id @param {Output} output @param {() => void} again @param {{run: any}} shown */
-function startTools(id, output, again, shown) {
-  const wrap = byId("wrap");
-  const setWrap = (/** @type {boolean} */ on) => {
-    wrap.setAttribute("aria-pressed", String(on));
-    output.wrap(on);
-  };
-  setWrap(kept(WRAP) !== "no");
-  wrap.addEventListener("click", () => {
-    setWrap(!output.wraps);
-    keep(WRAP, output.wraps ? "yes" : "no");
-  });
-  byId("download").addEventListener("click", () => void save(id));
-  byId("copy").addEventListener("click", () => void copy(output));
-  delegate(byId("actions"), "click", "#kill, #give-up", async ({ id: action }) => {
-    const body = [h("p", {}, t(shown.run.worker ? `ask.${action}.run` : "ask.kill.run.waiting", { job: shown.run.jobName, worker: shown.run.worker ?? "" }))];
-    const label = t(action === "kill" ? "reason" : "reason.needed");
-    const reason = await ask({ title: `${t(`action.${action}`)}: ${shown.run.jobName}`, body, action: t(`action.${action}`), tone: "danger", reason: label });
-    if (reason === null) return;
-    try {
-      const { message, outcome } = await send("POST", `/runs/${encodeURIComponent(id)}/${action}`, { body: reason ? { reason } : {} });
-      toast(message || outcome);
-    } catch (error) {
-      toast(error.message, "bad");
-    }
-    again();
-  });
-}
-
-/** As a file; not by a link, which cannot carry what a session needs. @param {string} id */
-async function save(id) {
-  try {
-    const url = URL.createObjectURL(await download(`/runs/${encodeURIComponent(id)}/output?download=1`));
-    h("a", { href: url, download: `${id.replace(/[^\w.-]+/g, "-")}.txt` }).click();
-    window.setTimeout(() => URL.revokeObjectURL(url), 60_000);
-  } catch (error) {
-    toast(error.message, "bad");
-  }
-}
-
-/** Where the browser gives no clipboard (plain http), the text is selected, for Ctrl-C. @param {Output} output */
-async function copy(output) {
-  try {
-    await navigator.clipboard.writeText(output.text);
-    toast(t("run.copied"));
-  } catch {
-    window.getSelection().selectAllChildren(output.box);
-    toast(t("run.selected"));
-  }
 }

@@ -1,4 +1,4 @@
-/** Runs with all their times, page by page; those that are going first, then the newest. */
+/** Runs, page by page; those that are going first, then the newest. */
 import { get } from "../api.js";
 import { h, icon } from "../dom.js";
 import { duration } from "../durations.js";
@@ -11,29 +11,27 @@ import { t, word } from "../text.js";
 import { badge, codeOf, whyOf } from "../verdicts.js";
 
 const A_PAGE = 25;
+/** Less than this is no lateness that anybody looks for. */
+const LATE_MS = 1000;
 
-/** Planned and started in one look: how late it was. @param {any} run */
-export const lateness = (run) => (run.startTime && run.planTime ? run.startTime - run.planTime : null);
+/** How late it started, by when this very attempt was due; null: not known. @param {any} run */
+export function lateness({ startTime, planTime, dueTime, attempt }) {
+  const dueMs = dueTime ?? (attempt > 1 ? null : planTime); // an older worker does not say when a retry was due
+  return startTime && dueMs ? Math.max(0, startTime - dueMs) : null;
+}
 
 /** @param {any} run */
 export const took = (run) => (run.startTime && run.endTime ? run.endTime - run.startTime : null);
 
 /** @param {(run: any) => string | undefined} zoneOf */
 function columns(zoneOf) {
-  const time = (/** @type {string} */ field) => (/** @type {any} */ run) => stamp(run[field] || null, { zone: zoneOf(run) });
   return [
     { key: "status", draw: (/** @type {any} */ run) => [link(run), why(run)], className: "wraps status" },
-    { key: "planned", draw: time("planTime") },
-    { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName) }, run.jobName) },
-    { key: "exit", draw: (/** @type {any} */ run) => run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null), className: "num" },
-    { key: "worker", draw: (/** @type {any} */ run) => run.worker },
-    { key: "claimed", draw: time("claimTime") },
-    { key: "started", draw: time("startTime") },
-    { key: "ended", draw: time("endTime") },
-    { key: "lateness", draw: (/** @type {any} */ run) => duration(lateness(run)), className: "num" },
+    { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName), class: "row-name" }, run.jobName), className: "wraps" },
+    { key: "planned", draw: (/** @type {any} */ run) => [stamp(run.planTime || null, { zone: zoneOf(run) }), late(run)] },
     { key: "duration", draw: (/** @type {any} */ run) => (run.startTime && !run.endTime ? stamp(run.startTime, { as: "lasting" }) : duration(took(run))), className: "num" },
-    { key: "attempt", draw: (/** @type {any} */ run) => run.attempt, className: "num" },
-    { key: "trigger", draw: (/** @type {any} */ run) => h("span", { title: run.by }, word("trigger", run.trigger)) },
+    { key: "worker", draw: (/** @type {any} */ run) => run.worker, className: "wraps" },
+    { key: "trigger", draw: (/** @type {any} */ run) => [h("span", { title: run.by }, word("trigger", run.trigger)), run.attempt > 1 && h("div", { class: "sub" }, t("job.attempt", { n: run.attempt }))] },
   ];
 }
 
@@ -50,19 +48,27 @@ function why(run) {
   return text && h("div", { class: "sub clip why", title: text }, text);
 }
 
+/** @param {any} run */
+function late(run) {
+  const ms = lateness(run);
+  return ms >= LATE_MS && h("div", { class: "sub tone-warn" }, t("job.late", { time: duration(ms) }));
+}
+
 export class RunList {
   /**
    * @param {HTMLElement} box
-   * @param {{caption: string, query: () => Record<string, string>, job?: boolean, zoneOf?: (run: any) => string | undefined}} options
-   *   `job`: with a column for the job
+   * @param {{caption: string, query: () => Record<string, string | string[]>, key?: () => string, isNarrow?: () => boolean, job?: boolean, zoneOf?: (run: any) => string | undefined, parameter?: string}} options
+   *   `key`: what tells one query from another; `isNarrow`: whether others than these may be there; `job`: with a column for
+   *   the job; `parameter`: of the address, in which the page is kept
    */
-  constructor(box, { caption, query, job = true, zoneOf = () => undefined }) {
+  constructor(box, { caption, query, key = () => JSON.stringify(query()), isNarrow = () => false, job = true, zoneOf = () => undefined, parameter = "" }) {
     this.box = box;
     this.caption = caption;
     this.query = query;
-    this.withJob = job;
-    this.columns = columns(zoneOf).filter(({ key }) => job || key !== "job");
-    this.pager = new Pager(t("pager.label"), () => this.onStep());
+    this.key = key;
+    this.isNarrow = isNarrow;
+    this.columns = columns(zoneOf).filter((column) => job || column.key !== "job");
+    this.pager = new Pager(t("pager.label"), () => this.onStep(), parameter);
   }
 
   /** Goes back to the first page. */
@@ -70,31 +76,36 @@ export class RunList {
     this.pager.reset();
   }
 
-  wanted() {
-    return { ...this.query(), cursor: this.pager.cursor };
-  }
-
   /**
    * @param {AbortSignal} signal
    * @returns {Promise<{items: any[], warnings: string[]}>} what the page has, and what there is to know about it
    */
   async load(signal) {
-    const wanted = this.wanted();
-    const { items, nextCursor, waiting = [], warnings = [] } = await get("/runs", { query: { ...wanted, limit: A_PAGE }, signal });
-    if (JSON.stringify(wanted) !== JSON.stringify(this.wanted())) return { items, warnings }; // somebody types: others are asked for in a moment
+    const wanted = () => `${this.key()} ${this.pager.cursor}`;
+    const asked = wanted();
+    const { items, nextCursor, lookedTime, waiting = [], warnings = [] } = await get("/runs", { query: { ...this.query(), cursor: this.pager.cursor, limit: A_PAGE }, signal });
+    if (asked !== wanted()) return { items, warnings }; // somebody types: others are asked for in a moment
     const known = new Set(items.map((/** @type {any} */ run) => run.id));
     const ended = items.findIndex((/** @type {any} */ run) => run.state === "finished");
     const going = ended < 0 ? items.length : ended;
     const waits = waiting.filter((/** @type {any} */ run) => !known.has(run.id));
-    this.draw([...items.slice(0, going), ...waits, ...items.slice(going)], nextCursor);
+    this.draw([...items.slice(0, going), ...waits, ...items.slice(going)], nextCursor, lookedTime);
     return { items, warnings };
   }
 
-  /** @param {any[]} runs @param {string | null} nextCursor */
-  draw(runs, nextCursor) {
+  /** @param {any[]} runs @param {string | null} nextCursor @param {number | null} [lookedTime] how far back it was looked, where that ended the page */
+  draw(runs, nextCursor, lookedTime) {
+    const isPartial = nextCursor && (lookedTime || !runs.length);
     redraw(this.box,
-      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs, "auto", ({ id }) => id)) : h("p", { class: "empty" }, icon("info-circle"), " ", t(Object.entries(this.query()).some(([name, value]) => value && (this.withJob || name !== "job")) ? "runs.none" : "runs.none.yet")),
+      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs, "auto stack runs", ({ id }) => id)) : this.nothing(Boolean(isPartial)),
+      isPartial && h("p", { class: "muted looked" }, icon("info-circle"), " ", lookedTime ? [t("runs.looked"), " ", stamp(lookedTime, { as: "long" }), ". "] : "", t("runs.looked.more")),
       this.pager.buttons(nextCursor));
+  }
+
+  /** @param {boolean} isPartial */
+  nothing(isPartial) {
+    if (isPartial) return h("p", { class: "empty" }, icon("info-circle"), " ", t("runs.none.here"));
+    return h("p", { class: "empty" }, icon("info-circle"), " ", t(this.isNarrow() || this.pager.cursor ? "runs.none" : "runs.none.yet"));
   }
 
   /** Somebody wants another page; whoever loads replaces this. */

@@ -1,45 +1,38 @@
-/** All runs, those that are going first, and fires that were not run, of all jobs. */
+/** Runs of all jobs, those that are going first, and fires that were not run; or what failed, counted by its error. */
 import { byId } from "../dom.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
+import { Filters } from "./filters.js";
+import { loadGroups } from "./groups.js";
 import { RunList } from "./list.js";
+import { asked, isNarrow, query } from "./query.js";
 
-const NAMES = ["job", "status", "worker"];
-
-export function start() {
-  const form = /** @type {HTMLFormElement} */ (byId("filters"));
-  const list = new RunList(byId("runs"), { caption: t("title.runs"), query });
+export async function start() {
+  const list = new RunList(byId("runs"), { caption: t("title.runs"), query: () => asked(query()), key: () => JSON.stringify(query()), isNarrow: () => isNarrow(query()), parameter: "cursor" });
+  const filters = new Filters(() => {
+    list.reset();
+    void refresher.now();
+  });
   const refresher = new Refresher(async (signal) => {
     try {
-      const { items, warnings } = await list.load(signal);
+      void filters.count(signal);
+      const { items, warnings } = query().group ? await loadGroups(signal) : await list.load(signal);
       note(byId("problem"), warnings.join("; ") || null);
-      if (items.some(({ state }) => state === "claimed")) refresher.soon(); // no event tells when it starts
+      if (items.some((/** @type {any} */ run) => run.state === "claimed")) refresher.soon(); // no event tells when it starts
     } catch (error) {
       if (signal.aborted) throw error;
       note(byId("problem"), error.message);
       if (error.mayPass) refresher.soon();
     }
+    byId("runs").setAttribute("aria-busy", "false");
   });
   list.onStep = () => void refresher.now();
-  let typing = 0;
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", ({ target }) => {
-    const search = new URLSearchParams({ ...query(), [target.name]: target.value.trim() });
-    NAMES.filter((name) => !search.get(name)).forEach((name) => search.delete(name));
-    window.history.replaceState(null, "", search.size ? `/runs?${search}` : "/runs");
-    list.reset();
-    window.clearTimeout(typing);
-    typing = window.setTimeout(() => void refresher.now(), 200);
-  });
-  for (const [name, value] of Object.entries(query())) form.elements[name].value = value;
+  window.addEventListener("pagehide", () => window.history.replaceState({ ...window.history.state, top: window.scrollY }, ""));
   on(["again", "runs", "health"], () => refresher.soon());
   on(["jobs"], ({ all }) => all && refresher.soon()); // the runs of so many that nobody names them
-  return refresher.now();
-}
-
-function query() {
-  const search = new URLSearchParams(window.location.search);
-  return Object.fromEntries(NAMES.map((name) => [name, search.get(name) ?? ""]));
+  const top = window.history.state?.top;
+  await refresher.now();
+  if (top) window.scrollTo(0, top);
 }
