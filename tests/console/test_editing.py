@@ -31,7 +31,7 @@ async def test_each_error_stands_at_its_field(console: Console, cluster: Cluster
     await expect(page.locator("[data-errors=cronExpr]")).not_to_be_empty()
     await expect(page.locator("[data-errors=timeoutSeconds]")).to_contain_text("a number of seconds")
     await expect(page.locator("#f-name")).to_be_focused()
-    await expect(page.locator("#problem")).to_contain_text("nothing was saved")
+    await expect(page.locator("#problem")).to_contain_text("Not saved.")
     await console.shoot(page, "errors-at-fields")
 
     await page.get_by_label("Name").first.fill(name)

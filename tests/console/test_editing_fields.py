@@ -206,7 +206,7 @@ async def test_errors_within_fields_stand_there_and_unfold_their_section(
     await add_pair(page, "workers", "gpu", r'a100, "a\u0000"')
     await page.get_by_role("button", name="Collapse all").click()
     await page.locator("#save").click()
-    await expect(page.locator("#problem")).to_contain_text("nothing was saved")
+    await expect(page.locator("#problem")).to_contain_text("Not saved.")
 
     rows = page.locator(".expression-row")
     await expect(rows.nth(2).locator(".errors")).not_to_be_empty()

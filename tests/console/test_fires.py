@@ -36,7 +36,7 @@ async def test_each_verdict_has_its_reason_in_words(console: Console, cluster: C
     await expect(rows.filter(has_text="running")).to_contain_text("on worker-1")
     await console.shoot_all(page, "fires-overlap", whole=True)
     await page.goto(f"/jobs?q={name}")
-    await expect(page.get_by_role("row").filter(has_text=f"{name}-over")).to_contain_text("overlap with another")
+    await expect(page.get_by_role("row").filter(has_text=f"{name}-over")).to_contain_text("the previous run was still going")
     await console.shoot_all(page, "list-of-reasons")
     for job in ("closed", "over", "again"):
         await cluster.call("POST", f"/api/v1/jobs/{name}-{job}/pause", {})

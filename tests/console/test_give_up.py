@@ -39,7 +39,7 @@ async def test_run_whose_kill_is_pending_for_a_minute_is_given_up(
         await page.reload()
         await page.get_by_role("button", name="Give up").click()
         dialog = page.get_by_role("dialog")
-        await expect(dialog).to_contain_text(f"Frees the lock of {name}, which burned does not end.")
+        await expect(dialog).to_contain_text(f"Frees the lock of {name}: burned has not ended this run.")
         await dialog.get_by_label("Reason (kept in the record)").fill("the machine burned")
         await dialog.get_by_role("button", name="Give up").click()
         await expect(page.locator("#state")).to_have_text(" lost")

@@ -63,7 +63,7 @@ async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console
     await expect(rows).to_have_count(3)
     await page.get_by_label("Select all on this page").check()
     await expect(page.locator("#bulk")).to_contain_text("3 jobs selected")
-    await page.get_by_label(f"Pick {name}-c").uncheck()
+    await page.get_by_label(f"Select {name}-c").uncheck()
     await page.locator("#bulk").get_by_role("button", name="Pause").click()
     await expect(dialog).to_contain_text(f"{name}-a, {name}-b")
     await console.shoot(page, "bulk-pause")

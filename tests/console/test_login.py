@@ -137,7 +137,7 @@ async def test_login_page_says_what_went_wrong_at_the_provider(guarded: Guarded)
     guarded.provider.claims = {"nonce": "of another login"}
     page = await guarded.console.open("/login")
     await page.get_by_role("link", name="Log in with Our company").click()
-    await expect(page.locator("#problem")).to_contain_text("is not believed")
+    await expect(page.locator("#problem")).to_contain_text("cannot be trusted")
 
 
 @pytest.mark.parametrize("back", ["//evil.test/", "https://evil.test/", "/\\evil.test", "javascript:alert(1)"])
@@ -252,7 +252,7 @@ async def test_administrator_says_who_may_do_what(guarded: Guarded) -> None:
     await page.get_by_role("button", name="Add").click()
     await expect(page.locator("#users")).to_contain_text("carol")
     await page.get_by_role("button", name="New binding").click()
-    await page.get_by_label("Who", exact=True).fill(f"group:{MARKUP}")
+    await page.get_by_label("Subject", exact=True).fill(f"group:{MARKUP}")
     await page.get_by_label("Role").select_option("operator")
     await page.get_by_label("Job labels").fill("team=sales|billing")
     await page.get_by_role("button", name="Add").click()
@@ -284,7 +284,7 @@ async def test_attack_name_of_a_group_is_markup(guarded: Guarded) -> None:
     await page.get_by_role("button", name="Show").first.click()
     await expect(page.locator("#explained")).to_contain_text(MARKUP)
     await page.get_by_role("button", name="New binding").click()
-    await page.get_by_label("Who", exact=True).fill(f"group:{MARKUP}")
+    await page.get_by_label("Subject", exact=True).fill(f"group:{MARKUP}")
     await page.get_by_label("Role").select_option("operator")
     await page.get_by_label("Job labels").fill("team=sales")
     await page.get_by_role("button", name="Add").click()
