@@ -2,7 +2,7 @@
 
     a look --> tails/<worker>/<run>/<manager>, under its lease --> the worker sends --> chunks --> pieces, held here
 
-The key goes 30 s after the last look. A reader holds a piece of the beginning and the newest 256 KiB; who looks has a
+The key goes 30 s after the last look. A reader holds a piece of the beginning and the newest 128 KiB; who looks has a
 place in them, and no queue: who comes late, or takes it slowly, has a gap.
 """
 
@@ -35,8 +35,10 @@ MOST_GLANCES: Final = 10
 """Runs of which one caller reads the last lines now and then."""
 LINGERS_S: Final = 30.0
 _READ_EVERY_S: Final = 0.7
+_GLANCED_AT_EVERY_S: Final = 2.0
+"""Of runs that nobody follows."""
 _SILENT_S: Final = 5.0
-_HELD_BYTES: Final = 256 * 1024
+_HELD_BYTES: Final = 128 * 1024
 _READS_AT_ONCE: Final = 8
 _A_READ: Final = 8
 _PROGRESS: Final = re.compile(r"^::progress[ \t]{1,8}(\d{1,3}(?:\.\d{1,6})?)([ \t%][^\n]*)?\n", re.MULTILINE)
@@ -87,6 +89,8 @@ class Tail:
         """The worker that its key was put for, and under which session."""
         self.may_be_at: str | None = None
         """The worker under which there may be a key."""
+        self.due = now
+        """When it is to be read next."""
         self._line = ""
 
     @property
@@ -215,8 +219,11 @@ class Tails:
             await asyncio.gather(*map(self._turn, list(self._tails.values())))
 
     async def _turn(self, tail: Tail) -> None:
-        going = self._open_runs.get(tail.run)
-        is_wanted = going is not None and (tail.viewers or self._clock.monotonic() < tail.until)
+        going, now = self._open_runs.get(tail.run), self._clock.monotonic()
+        is_wanted = going is not None and (tail.viewers or now < tail.until)
+        if is_wanted and not tail.viewers and tail.is_served and now < tail.due:
+            return
+        tail.due = now + _GLANCED_AT_EVERY_S
         try:
             async with self._reading:
                 await self._say(tail, going.worker if going is not None and is_wanted else None)
@@ -247,7 +254,9 @@ class Tails:
         if worker is None:
             return
         if session is None or not session.healthy:
-            raise UnavailableError("this manager is not in touch with etcd just now")
+            if tail.asked is None:
+                raise UnavailableError("this manager is not in touch with etcd just now")
+            return  # the worker may be out of touch, too, and go on
         if tail.asked == (worker, session.id):
             return
         if tail.may_be_at is None:

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from common.errors import UnavailableError
+from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
-from common.runlog import RunFilter, RunLog
+from common.runlog import Chunk, RunFilter, RunLog
 from tests.support.background import running
 from tests.support.records import PLAN_0_MS, record
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
 from worker.lead import retention
-from worker.lead.retention import Retention
+from worker.lead.retention import LIVE_MS, Retention
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -83,6 +84,16 @@ async def test_records_go_by_age(world: World) -> None:
     async with running(keeper.retention.run()):
         await keeper.passed()
         assert await ids(world) == ids_of(new)
+
+
+async def test_live_output_that_was_left_goes_after_an_hour(world: World) -> None:
+    keeper, run = Keeper(world, days=30), RunId.planned("job", 1)
+    for start, age_ms in ((0, LIVE_MS + 1_000), (1, LIVE_MS - 600_000)):
+        chunk = Chunk(run=str(run), start=start, size=1, text="x")
+        await world.runlog.tails.put([chunk], keeper.clock.wall_ms() - age_ms)
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+    assert [chunk.start for chunk in await world.runlog.tails.read(run, 0)] == [1]
 
 
 async def test_record_of_many_fires_goes_with_the_newest_of_them(world: World) -> None:
