@@ -20,6 +20,7 @@
     secrets.py                      what jobs ask for by name, and where its values come from
     belief.py generations.py        what is believed of what lies in etcd: signatures, and nothing older than was seen
     admission.py                    whether it takes fires, and every reason why not
+    metrics.py                      what it counts, and a port that tells it, where one is wanted
     quarantine.py refusals.py       what is set aside, for it cannot be read; what etcd refuses for good
 
 Each package knows those below it alone (``make lint`` sees to it). One fire goes down: plan -> dispatcher -> run, and

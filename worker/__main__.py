@@ -6,7 +6,8 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 from common.clock import Clock, SystemClock
@@ -15,7 +16,7 @@ from common.configuration.flags import add_config_arguments, explain, worker_con
 from common.configuration.signatures import trust_of
 from common.connections import open_etcd, open_runlog
 from common.errors import ConfigError, ConflictError, InvalidInputError
-from common.etcd import check_access
+from common.etcd import EtcdClient, check_access
 from common.process import failpoints
 from common.process.lifecycle import Stop, gain_no_privileges, run, run_loops
 from common.process.logs import configure_logging
@@ -27,6 +28,7 @@ from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
 from worker.identity import alone_on_this_machine, locked_directory
 from worker.launcher.accounts import isolates
+from worker.metrics import Counts, MetricsPort
 from worker.record.spool import SpoolError
 
 _log = logging.getLogger(__name__)
@@ -93,8 +95,26 @@ async def _work(
             extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}
             _log.info("worker %s started", identity.worker, extra=extra)
             heap = partial(leave_alone_what_is_read, agent.parts.jobs_read)
-            await run_loops(stop, {"heap": heap, **agent.loops()}, shut_down=lambda: agent.shut_down(stop))
+            async with _told_outside(config, agent, client):
+                await run_loops(stop, {"heap": heap, **agent.loops()}, shut_down=lambda: agent.shut_down(stop))
         _log.info("worker %s stopped", identity.worker, extra={"action": "worker.stopped"})
+
+
+@asynccontextmanager
+async def _told_outside(config: WorkerConfig, agent: Agent, client: EtcdClient) -> AsyncIterator[None]:
+    """With the port for metrics, where one is configured. OSError: it is taken."""
+    if not config.metrics_port:
+        yield
+        return
+    counts = Counts()
+    agent.parts.spool.on_record = counts.recorded
+
+    def why_not() -> str | None:
+        session = agent.parts.scheduler.session
+        return agent.parts.admission.why_not or (None if session is not None else "it has no session with etcd")
+
+    async with MetricsPort(counts, client, host=config.metrics_host, port=config.metrics_port, why_not=why_not):
+        yield
 
 
 if __name__ == "__main__":

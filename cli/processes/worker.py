@@ -74,6 +74,7 @@ def plan_workers(config: WorkerConfig) -> list[WorkerConfig]:
             data_dir=config.data_dir if number == 1 else config.data_dir / "processes" / str(number),
             slots=slots + (number <= more), spool_limit_bytes=spool_bytes,
             labels={LABEL: str(number), **config.labels},
+            metrics_port=config.metrics_port and config.metrics_port + number - 1,
         )
         for number in range(1, count + 1)
     ]  # fmt: skip

@@ -415,6 +415,17 @@ class ManagerConfig(SharedConfig):
 class WorkerConfig(SharedConfig):
     """The configuration of one worker."""
 
+    metrics_port: int = setting(
+        Key(
+            name="metricsPort",
+            kind=WholeNumber(0, 65_535),
+            help="port for /metrics, /livez and /readyz of this worker (0: none); with processes the first one's",
+        ),
+        0,
+    )
+    metrics_host: str = setting(
+        Key(name="metricsHost", kind=Text("an address or a host name"), help="address of that port"), "127.0.0.1"
+    )
     worker_name: str | None = setting(
         Key(
             name="workerName",

@@ -67,6 +67,8 @@ class EtcdClient:
         self.is_limited = user is not None and user.name != SUPERUSER
         """Whether it has a user that needs permissions: then others may have fewer."""
         self._calls = Calls(self._endpoints, self._auth, timeout_s=timeout, clock=clock)
+        self.mutations = 0
+        """Puts and deletions that transactions of this client have carried out, as far as etcd has answered."""
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -211,7 +213,9 @@ class EtcdClient:
             response = await self._calls.write("txn", txn_request(txn), what=what)
         else:
             response = await self._calls.read("txn", reading_request(txn), what=what)
-        return txn_result(txn, response)
+        result = txn_result(txn, response)
+        self.mutations += sum(one.writes for one in (txn.then if result.succeeded else txn.otherwise))
+        return result
 
     # Leases
 

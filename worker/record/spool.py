@@ -146,6 +146,8 @@ class Spool:
         self._is_closed = False
         self._on_disk = cursor
         """The cursor that a later process will find."""
+        self.on_record: Callable[[RunRecord], None] | None = None
+        """Hears of each record that comes, where somebody counts them."""
         self.changed = asyncio.Event()
         """Set when records have come to the disk; whoever waits for them clears it before looking."""
 
@@ -236,6 +238,8 @@ class Spool:
         data = frame(record)
         self._arriving_bytes += len(data)
         self._waiting.append(_Waiting(data, record, told, is_needed, self._looks))
+        if self.on_record is not None:
+            self.on_record(record)
         self._commit_what_waits()
         self._look_later()
 

@@ -1,0 +1,90 @@
+"""A worker's own port: whether it lives, whether it takes fires, and what it has counted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cli.processes.ports import free_loopback_port
+from common.clock import SystemClock
+from common.protocol.drain import Drain
+from tests.support.cluster import Process
+from tests.support.waiting import wait_until
+from tests.support.working import Place, World, working
+
+ROOT = Path(__file__).parents[3]
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+async def samples(http: aiohttp.ClientSession) -> dict[str, float]:
+    async with http.get("/metrics") as answer:
+        families = list(text_string_to_metric_families(await answer.text()))
+    return {
+        sample.name + "".join(f"{{{name}={value}}}" for name, value in sorted(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+
+
+async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place, world: World) -> None:
+    port = free_loopback_port()
+    flags = (
+        f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
+        f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
+        f"--metrics-port={port}",
+    )  # fmt: skip
+    process = Process("worker", "w1", place.directory / "process", flags)
+    process.start()
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as http:
+
+            async def is_ready() -> bool:
+                try:
+                    async with http.get("/readyz") as answer:
+                        return answer.status == 200
+                except aiohttp.ClientError:
+                    return False
+
+            await wait_until(is_ready, description="it takes fires", timeout=30)
+            job = await world.save(command="exit 3", retry={"limit": 1, "delaySeconds": 0})
+            before = await samples(http)
+            await world.record(await world.ask(job, SystemClock().wall_ms()), timeout=30)
+
+            async def has_tried_again() -> bool:
+                return (await samples(http)).get("etcron_retries_total") == 1
+
+            await wait_until(has_tried_again, description="it has tried again", timeout=30)
+            after = await samples(http)
+            assert after["etcron_records_total{status=failed}{trigger=schedule}"] == 1
+            assert after["etcron_records_total{status=failed}{trigger=retry}"] == 1
+            assert after["etcron_start_lateness_seconds_bucket{le=+Inf}"] == 2
+            assert after["etcron_run_duration_seconds_bucket{le=300.0}"] == 2
+            assert after["etcron_accepting"] == 1
+            assert after["etcron_etcd_mutations_total"] > before["etcron_etcd_mutations_total"]
+            of_a_worker = (ROOT / "docs" / "monitoring.md").read_text().partition("## A worker's own port")[2]
+            documented = set(re.findall(r"^\| `(etcron_\w+)", of_a_worker, re.MULTILINE))
+            assert {re.sub("_(bucket|count|sum)$", "", name.partition("{")[0]) for name in after} == documented
+            async with http.get("/livez") as answer:
+                assert answer.status == 200
+            drain = Drain(since_ms=SystemClock().wall_ms(), by="a test", reason="repair")
+            await world.etcd.put(world.keys.drain("w1"), drain.to_json())
+
+            async def says_why() -> bool:
+                async with http.get("/readyz") as answer:
+                    return answer.status == 503 and "repair" in (await answer.json())["problem"]
+
+            await wait_until(says_why, description="it says why it takes no fires")
+    finally:
+        process.destroy()
+
+
+async def test_no_port_is_opened_and_nothing_is_counted_unless_it_is_wanted(place: Place) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        assert worker.parts.spool.on_record is None
