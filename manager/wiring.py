@@ -83,6 +83,7 @@ from manager.views.forecasts import Forecasts
 from manager.views.history import History
 from manager.views.inventory import Inventory
 from manager.views.output import Outputs
+from manager.views.orders import JobOrders
 from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
@@ -143,6 +144,7 @@ def make_parts(
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
+    cursors = SealedCursors(etcd, access_keys.cursors)
     ending = EndingRuns(inventory, oldest_ms=lambda: watching.open_runs.oldest_ms(clock.wall_ms()), clock=clock)
     history = History(
         runlog,
@@ -151,7 +153,7 @@ def make_parts(
         versions,
         clock=clock,
         deadline_s=patience_s,
-        cursors=SealedCursors(etcd, access_keys.cursors),
+        cursors=cursors,
         labels_at=lambda job, revision: watching.labels_at(job, revision),
         command_at=lambda job, revision: watching.command_at(job, revision),
         is_away=lambda: health.log_store_away,
@@ -159,6 +161,7 @@ def make_parts(
     remembered = Allowance("calls that are remembered")
     directory = Directory(etcd, access_keys, clock=clock)
     watching, failing, events = _live(etcd, keys, history, ending, health, directory, name=name, clock=clock, pace=pace)
+    orders = JobOrders(watching.catalog, history, cursors, clock=clock)
     watching.catalog.trust = None if seal is None else seal.trust
     kept = Records(etcd, clock=clock, patience_s=patience_s, known=watching.notices.has_reached)
     rules = KeptRecords[Rule](kept, RULE, keys.rules, what="rule", most=MOST_RULES)
@@ -293,7 +296,7 @@ def make_parts(
         inventory=inventory,
         fleet=Shared(inventory.fleet, clock, _FLEET_S),
         watching=watching,
-        rows=Rows(watching, history, ending, standstill=lambda: health.standstill, clock=clock),
+        rows=Rows(watching, history, ending, orders, standstill=lambda: health.standstill, clock=clock),
         run_lists=RunLists(watching, history, ending, clock=clock),
         fires=Fires(etcd, keys, watching, history, versions, pending, slots, clock=clock),
         durations=Durations(history, versions),

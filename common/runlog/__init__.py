@@ -39,7 +39,7 @@ sys.modules.setdefault("pymongo.pyopenssl_context", None)  # type: ignore[arg-ty
 from common.runlog.audit import AuditFilter, AuditPage, KeptEntry
 from common.runlog.client import WriteResult
 from common.runlog.documents import Rejection
-from common.runlog.last import Advance, FailingJob, JobResults, OwedResults
+from common.runlog.last import Advance, ByResult, FailingJob, JobResults, OwedResults
 from common.runlog.notices import NoticePage, Notices
 from common.runlog.outbox import OutboxDocument, outbox_documents
 from common.runlog.pages import RunFilter, RunPage
@@ -52,6 +52,7 @@ __all__ = [
     "Advance",
     "AuditFilter",
     "AuditPage",
+    "ByResult",
     "Chunk",
     "FailingJob",
     "JobResults",

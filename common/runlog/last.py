@@ -3,7 +3,8 @@
 One document a job in the collection ``last``, with ``result`` (the newest record), ``run`` (the newest that started),
 ``successTime`` (when a run succeeded last; it never goes back), ``recent`` (texts that sort as the records do, the
 newest ``KEPT`` of them) and ``took`` (how long those of them took that started and ended: ``@1790000000000#1 12000``;
-beside the strip, as versions that know of no durations read and write its texts). Two ways to write it:
+beside the strip, as versions that know of no durations read and write its texts). ``failedKey`` and ``tookKey``
+(`ByResult`) put jobs into an order, by an index each. Two ways to write it:
 
 * All records are newer than what is there, which ``order`` tells: one update, no read. So it is for nearly every batch.
 * Else (delivered again, or out of order): read, merge, and write where nobody wrote meanwhile, which ``writes`` tells.
@@ -18,6 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from operator import itemgetter
 from typing import Any, Final
 
@@ -39,8 +41,21 @@ LISTED: Final = 20
 KEPT: Final = SHOWN + 4
 """Texts in a strip: some more than are shown, for fires that have several: attempts, and verdicts that came late."""
 _FAILING = frozenset({Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED})
+_BEFORE_ALL: Final = "0"
+_BEHIND_ALL: Final = "9~"
 _IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
 _MOST_WRITES: Final = 1 << 53
+
+
+class ByResult(StrEnum):
+    """The fields that put jobs into an order: each is 16 digits, ``/`` and the job's name, so that no two are equal."""
+
+    FAILED = "failedKey"
+    """When its newest failure ended."""
+    TOOK = "tookKey"
+    """How long the newest run took of which that is known."""
+
+
 _ROUNDS = 8
 """How often a merge is tried again because somebody else wrote the same job's document meanwhile."""
 
@@ -55,6 +70,8 @@ class JobResults:
     """The newest record of a run that started."""
     success_ms: int | None = None
     """When a run of it succeeded last; None: never, or before any version wrote it down."""
+    failed_ms: int | None = None
+    """When its newest failure ended; None: the same."""
     recent: tuple[Document, ...] = ()
     """``{status, planTime, runId, durationMs}`` of the newest ``SHOWN`` records, oldest first; the last only of those
     that started and ended."""
@@ -92,12 +109,17 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
     took: tuple[str, ...] = ()
     success_ms: int = 0
     """When the last of them that succeeded ended; 0: none did."""
+    failed_key: str = ""
+    """`ByResult.FAILED`; empty: none of them failed."""
+    took_key: str = ""
+    """`ByResult.TOOK`, of the run; empty: it has none."""
 
     def update(self) -> UpdateOne:
         """Writes it where all of it is newer; fails as a duplicate key where something newer or equal is there."""
         told: Document = {
             "jobName": self.job, ORDER: self.order, "result": self.result, "failing": self.failing,
         }  # fmt: skip
+        told |= {by.value: key for by, key in self._keys.items() if key}
         first: Document = {}
         (told if self.run is not None else first).update(runOrder=self.run_order, run=self.run)
         lists = {"recent": self.entries, "took": self.took}
@@ -113,6 +135,10 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
         as_ours = {ORDER: {"$lt": self.oldest}, "writes": {"$gte": 0, "$lt": _MOST_WRITES}}
         return UpdateOne({"_id": last_id(self.job), **as_ours}, change, upsert=True)
 
+    @property
+    def _keys(self) -> Mapping[ByResult, str]:
+        return {ByResult.FAILED: self.failed_key, ByResult.TOOK: self.took_key}
+
     def beyond(self, there: Mapping[str, Any]) -> Document:
         """What has to be written to ``there`` for it to say this, too; empty where it does already."""
         told: Document = {}
@@ -120,6 +146,10 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
             told.update({ORDER: self.order, "result": self.result, "failing": self.failing})
         if self.run is not None and self.run_order > _order_in(there, "runOrder"):
             told.update(runOrder=self.run_order, run=self.run)
+            if self.took_key:
+                told[ByResult.TOOK.value] = self.took_key
+        if self.failed_key > key_in(there, ByResult.FAILED):
+            told[ByResult.FAILED.value] = self.failed_key
         before, took_before = _texts_in(there, "recent"), _texts_in(there, "took")
         recent = merge_entries(before, self.entries)
         if recent != before:
@@ -161,6 +191,7 @@ def joined(one: Advance, other: Advance) -> Advance:
     return replace(
         newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run, entries=tuple(entries),
         took=tuple(_took_by(entries, one.took, other.took)), success_ms=max(one.success_ms, other.success_ms),
+        failed_key=max(one.failed_key, other.failed_key), took_key=ran.took_key,
     )  # fmt: skip
 
 
@@ -188,7 +219,7 @@ def results_in(document: Mapping[str, Any]) -> JobResults:
             recent.append(shown)
     return JobResults(
         last=document.get("result"), last_run=document.get("run"), success_ms=_success_in(document) or None,
-        recent=tuple(recent),
+        failed_ms=int(key_in(document, ByResult.FAILED).partition("/")[0] or 0) or None, recent=tuple(recent),
     )  # fmt: skip
 
 
@@ -217,6 +248,12 @@ def _failing_since_ms(document: Mapping[str, Any], result: Document) -> int:
                 break
             since_ms = int(plan) if status in _FAILING else since_ms
     return int(since_ms) if isinstance(since_ms, int) else 0
+
+
+def key_in(document: Mapping[str, Any], by: ByResult) -> str:
+    """Empty where it has none, or none of ours."""
+    key = document.get(by.value)
+    return key if isinstance(key, str) and _IS_ORDER(key) else ""
 
 
 def _success_in(document: Mapping[str, Any]) -> int:
@@ -281,6 +318,25 @@ class LastResults:
             if isinstance(result := one.get("result"), dict)
         ]
 
+    async def in_order(self, by: ByResult, *, behind: str, descending: bool, limit: int) -> list[str]:
+        """The next keys behind that one ("": from the first on); jobs that have none are left out."""
+        span = {"$lt": behind or _BEHIND_ALL} if descending else {"$gt": behind or _BEFORE_ALL}
+        other = {"$gt": _BEFORE_ALL} if descending else {"$lt": _BEHIND_ALL}
+        cursor = self._collection.find(
+            {by.value: span | other},
+            {"_id": 0, by.value: 1},
+            sort=[(by.value, -1 if descending else 1)],
+            limit=limit,
+            batch_size=limit,
+        )
+        return [str(document[by.value]) for document in await cursor.to_list()]
+
+    async def keys(self, by: ByResult, jobs: Sequence[str]) -> dict[str, str]:
+        """Those of these jobs that have one."""
+        found = await by_ids(self._collection, [last_id(job) for job in jobs], projection={by.value: 1})
+        keys = (key for document in found if (key := key_in(document, by)))
+        return {key.partition("/")[2]: key for key in keys}
+
     async def _merge(self, advances: Sequence[Advance]) -> None:
         for _ in range(_ROUNDS):
             if not advances:
@@ -303,6 +359,7 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
     run_order, ran = next((one for one in reversed(ascending) if one[1].start_ms is not None), ("", None))
     result = last_document(newest)
     entries = merge_entries(f"{order_of} {record.status} {record.plan_ms}" for order_of, record in ascending)
+    failed = next((record for _, record in reversed(ascending) if record.status in _FAILING), None)
     return Advance(
         job=job,
         oldest=ascending[0][0],
@@ -314,6 +371,8 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
         entries=tuple(entries),
         took=tuple(_took_by(entries, [text for _, record in ascending if (text := _took_of(record))])),
         success_ms=max((one.end_ms or 0 for one in records if one.status is Verdict.SUCCESS), default=0),
+        failed_key="" if failed is None else _key(failed.end_ms or failed.range_end_ms or failed.plan_ms, job),
+        took_key="" if ran is None or not (took := _took_of(ran)) else _key(int(took.rpartition(" ")[2]), job),
     )
 
 
@@ -322,6 +381,10 @@ def _took_of(record: RunRecord) -> str:
     if record.start_ms is None or record.end_ms is None or record.status is Verdict.LOST:
         return ""
     return f"{_key_of(str(record.run_id))} {max(0, record.end_ms - record.start_ms)}"
+
+
+def _key(number: int, job: str) -> str:
+    return f"{max(0, number):016d}/{job}"
 
 
 class OwedResults:

@@ -39,7 +39,16 @@ from common.runlog.client import (
     open_client,
 )
 from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, plan_ms_of, tidy
-from common.runlog.last import Advance, FailingJob, JobResults, LastResults, advances_of, came_to_in, results_in
+from common.runlog.last import (
+    Advance,
+    ByResult,
+    FailingJob,
+    JobResults,
+    LastResults,
+    advances_of,
+    came_to_in,
+    results_in,
+)
 from common.runlog.notices import Notices
 from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
 from common.runlog.pages import WALK, PagePlan, Range, RunFilter, RunPage, encode_cursor, plan_page
@@ -137,7 +146,8 @@ class RunLog:
         await self.ping(deadline_seconds=deadline_seconds)
         async with asking(self._client, _INDEX_SECONDS):
             await self._log.create_indexes([IndexModel(keys) for keys in _INDEXES])
-            await self._jobs.create_indexes([IndexModel(_FAILING_BY_NAME)])
+            by_result = [IndexModel([(by.value, pymongo.ASCENDING)]) for by in ByResult]
+            await self._jobs.create_indexes([IndexModel(_FAILING_BY_NAME), *by_result])
 
     async def write(
         self,
@@ -409,6 +419,20 @@ class RunLog:
         """The same jobs with what they came to."""
         async with asking(self._client, deadline_seconds):
             return await self._last.failing_results(after, limit)
+
+    async def jobs_in_order(
+        self, by: ByResult, *, behind: str = "", descending: bool, limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> list[str]:
+        """The keys (`ByResult`) of the next jobs behind that key, also of those that are deleted."""
+        async with asking(self._client, deadline_seconds):
+            return await self._last.in_order(by, behind=behind, descending=descending, limit=limit)
+
+    async def order_keys(
+        self, by: ByResult, jobs: Sequence[str], *, deadline_seconds: float = _READ_SECONDS
+    ) -> dict[str, str]:
+        """The keys of those of these jobs that have one, by job."""
+        async with asking(self._client, deadline_seconds):
+            return await self._last.keys(by, jobs)
 
     async def put_versions(
         self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS

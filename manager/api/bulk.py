@@ -112,7 +112,7 @@ async def act_on_jobs(request: web.Request) -> web.Response:
                 return {"name": name, "ok": False, "message": str(error)}
         newest = max(newest, revision)
         said(Outcome.DONE, reason=wish.reason, message=message, changed=None if changed else False)
-        return {"name": name, "ok": True, "message": message}
+        return {"name": name, "ok": True, "message": message, "changed": changed}
 
     results = await asyncio.gather(*map(one, dict.fromkeys(wish.names)))
     if newest:

@@ -35,6 +35,7 @@ from manager.use_cases.jobs import Changed, Saved
 from manager.views.calendar import MOST_DAYS, calendar_of
 from manager.views.fire_verdicts import Span
 from manager.views.fires import read_cursor
+from manager.views.orders import Sort
 from manager.watch.catalog import JobQuery, KnownJob, ListState
 
 
@@ -112,6 +113,9 @@ class ListQuery(Query):
     q: TextFilter
     label: LabelFilter
     state: Annotated[ListState | None, word(ListState), Field(description="Only these.")]
+    sort: Annotated[Sort | None, word(Sort), Field(
+        description="By the name, the next fire, the newest failure or how long the newest run took; with `-` in front "
+        "the other way round. Jobs without one come last. `name` where it is left out.")]  # fmt: skip
     cursor: Cursor
     limit: Limit
 
@@ -155,12 +159,13 @@ def add_routes(app: web.Application) -> None:
 
 @needs(Role.VIEWER)
 async def list_jobs(request: web.Request) -> web.Response:
-    """A page of jobs in the order of their names, and how many there are in all."""
+    """A page of jobs, and how many there are in all. One in another order than by name may be short, with a next."""
     asked = ListQuery.read(request)
     query = JobQuery(text=(asked.q or "").casefold(), labels=asked.label, state=asked.state)
     page, rows, warnings = await request.app[PARTS].rows.page(
-        query, rights(request), cursor=asked.cursor, limit=asked.limit, language=language_of(request)
-    )
+        query, rights(request), cursor=asked.cursor, limit=asked.limit, sort=asked.sort or Sort.NAME,
+        language=language_of(request),
+    )  # fmt: skip
     return answer({"items": rows, "nextCursor": page.next_cursor, "total": page.total, "warnings": warnings})
 
 

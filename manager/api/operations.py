@@ -81,7 +81,7 @@ _PEAK: Final = record({"slots": COUNT, "fires": COUNT, "mostFires": COUNT})
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
-        method="get", path=_JOBS, tag="jobs", summary="A page of jobs, by name.",
+        method="get", path=_JOBS, tag="jobs", summary="A page of jobs, by name or as `sort` says.",
         parameters=jobs.ListQuery.parameters(),
         answers={200: page(ref("JobRow"), total={"type": "integer"}, warnings=array(TEXT))},
     ),
@@ -93,7 +93,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="post", path=f"{_JOBS}/bulk", tag="jobs", summary="One action on many jobs; each has its own result.",
         takes=bulk.BODY.schema,
-        answers={200: record({"results": array(record({"name": TEXT, "ok": TRUTH, "message": TEXT}))})},
+        answers={200: record({
+            "results": array(record({"name": TEXT, "ok": TRUTH, "message": TEXT}, {"changed": TRUTH}))
+        })},
     ),
     Operation(
         method="get", path=_JOB, tag="jobs", summary="One job.", parameters=(given.JOB,), headers=_ETAG,

@@ -1,7 +1,7 @@
 """What is shown: jobs with what they came to, runs and fires, those to come and those that never were among them.
 
 shapes.py                       the JSON of jobs, workers and runs
-rows.py                         jobs as shown, with what they came to
+rows.py orders.py               jobs as shown, with what they came to; lists that are not in the order of names
 run_list.py history.py pending.py ending.py
                                 runs that go, then those that are over, page by page; those that wait; those that are
                                 over, but for processes that cannot be ended

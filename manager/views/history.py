@@ -20,7 +20,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.run import RunEntry, Verdict, shown_command
 from common.protocol.txn import KeyValue
-from common.runlog import FailingJob, JobResults, RunFilter, RunLog, RunPage, SpanCounts
+from common.runlog import ByResult, FailingJob, JobResults, RunFilter, RunLog, RunPage, SpanCounts
 from common.runlog.pages import decode_cursor
 from manager.background.versions import Versions
 from manager.views.cursors import SealedCursors
@@ -187,6 +187,16 @@ class History:
         if self._is_away():
             raise UnavailableError(LOG_STORE_AWAY)
         return await self._runlog.failing_results(after=after, limit=limit, deadline_seconds=self._deadline_s)
+
+    async def in_order(self, by: ByResult, behind: str, *, descending: bool, limit: int) -> list[str]:
+        """The keys of the next jobs behind that one, also of those that are deleted."""
+        return await self._runlog.jobs_in_order(
+            by, behind=behind, descending=descending, limit=limit, deadline_seconds=self._deadline_s
+        )
+
+    async def order_keys(self, by: ByResult, jobs: Sequence[str]) -> dict[str, str]:
+        """The keys of those of these jobs that have one, by job."""
+        return await self._runlog.order_keys(by, jobs, deadline_seconds=self._deadline_s)
 
     async def count_failing(self, jobs: Container[str], limit: int) -> int:
         """How many of these jobs have a failure as their newest record; no more than ``limit`` are counted.

@@ -15,6 +15,7 @@ from common.words.phrases import DEFAULT
 from manager.views.ending import EndingRuns, shown
 from manager.views.fire_verdicts import NOT_TAKEN, first_due_ms
 from manager.views.history import History
+from manager.views.orders import JobOrders, Sort
 from manager.views.shapes import job_row
 from manager.watch.catalog import CatalogPage, JobQuery, KnownJob, ListState
 from manager.watch.eligibility import Eligibility
@@ -33,6 +34,7 @@ class Rows:
         watching: Watching,
         history: History,
         ending: EndingRuns,
+        orders: JobOrders,
         *,
         standstill: Callable[[], str | None],
         clock: Clock,
@@ -41,11 +43,19 @@ class Rows:
         self._watching = watching
         self._history = history
         self._ending = ending
+        self._orders = orders
         self._standstill = standstill
         self._clock = clock
 
     async def page(
-        self, query: JobQuery, rights: Rights, *, cursor: str | None, limit: int, language: str = DEFAULT
+        self,
+        query: JobQuery,
+        rights: Rights,
+        *,
+        cursor: str | None,
+        limit: int,
+        sort: Sort = Sort.NAME,
+        language: str = DEFAULT,
     ) -> tuple[CatalogPage, list[dict[str, Any]], list[str]]:
         """A page of the catalog, its rows, and warnings. UnavailableError: nothing has been read yet."""
         await self._watching.ready()
@@ -56,7 +66,10 @@ class Rows:
                 query = replace(query, state=None, among=await self._history.failing(MAX_FAILING))
             case _:
                 pass
-        page = self._watching.catalog.page(query, rights, cursor=cursor, limit=limit)
+        if sort is Sort.NAME:
+            page = self._watching.catalog.page(query, rights, cursor=cursor, limit=limit)
+        else:
+            page = await self._orders.page(query, rights, sort, cursor=cursor, limit=limit)
         rows, warnings = await self.rows(page.jobs, rights, language=language)
         return page, rows, [*self._watching.warnings, *warnings]
 
@@ -124,5 +137,6 @@ def seen_results(came_to: JobResults | None, job: KnownJob | None, rights: Right
     return JobResults(
         last=came_to.last if is_seen(came_to.last) else None,
         last_run=came_to.last_run if is_seen(came_to.last_run) else None,
+        failed_ms=came_to.failed_ms if is_seen({"planTime": came_to.failed_ms or 0}) else None,
         recent=tuple(one for one in came_to.recent if is_seen(one)),
     )

@@ -96,6 +96,7 @@ def job_row(
         "lastResult": came_to.last,
         "lastRun": came_to.last_run,
         **({} if came_to.success_ms is None else {"lastSuccessTime": came_to.success_ms}),
+        **({} if came_to.failed_ms is None else {"lastFailureTime": came_to.failed_ms}),
         **came_to.strip(newest),
         "running": running_views(runs, now_ms=now_ms),
     }

@@ -24,6 +24,7 @@ from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.protocol.signatures import Trust
 from common.protocol.txn import KeyValue
+from manager.watch.next_fires import NextFires
 
 _MOST_SIGHTS: Final = 16
 """For so many different sets of rights the names are kept in step; each is a list of up to all names."""
@@ -181,6 +182,7 @@ class Catalog:
         self.changes = Changes()
         self.edition = 0
         """Another number whenever any job has changed."""
+        self.next_fires = NextFires(self._next_fire, self._names)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -196,6 +198,12 @@ class Catalog:
         """The same for a caller: None also where they may not know of it."""
         job = self._jobs.get(name)
         return job if job is not None and job.is_seen_by(rights) else None
+
+    def _next_fire(self, name: str, after_ms: int) -> int | None:
+        job = self._jobs.get(name)
+        if job is None or job.saved is None or not job.saved.spec.enabled:
+            return None
+        return job.saved.spec.schedule.open_fires.next_after_ms(max(after_ms, job.saved.anchor_ms))
 
     async def each(self) -> AsyncIterator[tuple[str, JobSpec]]:
         """Every job that can be read, as it is when its turn comes; between some of them others use the loop."""
@@ -272,15 +280,18 @@ class Catalog:
         InvalidInputError where the cursor is not one of ours.
         """
         after = None if cursor is None else decode_cursor(cursor)
-        names = self.names_seen(rights)
-        if not query.takes_all:
-            names = [name for name in names if query.takes(self._jobs[name])]
+        names = self.matching(query, rights)
         start = 0 if after is None else bisect_right(names, after)
         jobs = [self._jobs[name] for name in names[start : start + limit]]
         more = start + limit < len(names)
         return CatalogPage(
             jobs=jobs, total=len(names), next_cursor=encode_cursor(jobs[-1].name) if more and jobs else None
         )
+
+    def matching(self, query: JobQuery, rights: Rights) -> Sequence[str]:
+        """The names of all that are wanted and that a caller may know of, in order; as `names_seen` has them."""
+        names = self.names_seen(rights)
+        return names if query.takes_all else [name for name in names if query.takes(self._jobs[name])]
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in."""
@@ -294,6 +305,7 @@ class Catalog:
                 self._uncount(known)
             after = self._jobs.get(name)
             self._keep_seen(name, before, after)
+            self.next_fires.changed(name)
             self._on_changed(name, [job.labels for job in (before, after) if job is not None])
         self.edition += 1
         self.changes.notify()
