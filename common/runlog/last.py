@@ -322,12 +322,9 @@ class LastResults:
         """The next keys behind that one ("": from the first on); jobs that have none are left out."""
         span = {"$lt": behind or _BEHIND_ALL} if descending else {"$gt": behind or _BEFORE_ALL}
         other = {"$gt": _BEFORE_ALL} if descending else {"$lt": _BEHIND_ALL}
+        order = [(by.value, -1 if descending else 1)]
         cursor = self._collection.find(
-            {by.value: span | other},
-            {"_id": 0, by.value: 1},
-            sort=[(by.value, -1 if descending else 1)],
-            limit=limit,
-            batch_size=limit,
+            {by.value: span | other}, {"_id": 0, by.value: 1}, sort=order, limit=limit, batch_size=limit
         )
         return [str(document[by.value]) for document in await cursor.to_list()]
 

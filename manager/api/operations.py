@@ -39,6 +39,7 @@ _JOBS = "/api/v1/jobs"
 _JOB = "/api/v1/jobs/{name}"
 _RUN = "/api/v1/runs/{id}"
 _USER = "/api/v1/users/{name}"
+_WORKER = "/api/v1/workers/{name}"
 _CHANNELS = "/api/v1/channels"
 _RULES = "/api/v1/rules"
 _NOTICES = "/api/v1/notices"
@@ -288,9 +289,29 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="get", path="/api/v1/workers", tag="workers", summary="Every worker's session, with its newest beat.",
         answers={200: page(ref("Worker"), warnings=array(TEXT))},
     ),
+    Operation(
+        method="get", path=_WORKER, tag="workers", parameters=(given.WORKER,), refuses=(404,),
+        summary="One worker, what runs there, and the jobs that no other live worker fits.",
+        answers={200: {"allOf": [ref("Worker"), record({
+            "running": record({"items": array(ref("Run")), "count": COUNT}),
+            "onlyThere": maybe(record({"items": array(TEXT), "count": COUNT})), "isAlone": TRUTH,
+            "warnings": array(TEXT),
+        })]}},
+    ),
+    Operation(
+        method="get", path=f"{_WORKER}/history", tag="workers", parameters=(given.WORKER,), refuses=(404,),
+        summary="What the worker's last day came to, how many slots were used, and what happened to it.",
+        answers={200: record({
+            "fromMs": MS, "toMs": MS, "verdicts": {"type": "object", "additionalProperties": COUNT},
+            "slots": array(record({"ms": MS, "used": {"type": "number"}})),
+            "events": maybe(array(record({
+                "kind": TEXT, "ms": MS, "endMs": maybe(MS), "lasts": TRUTH, "by": maybe(TEXT), "reason": maybe(TEXT),
+            }))),
+        })},
+    ),
     *(
         Operation(
-            method="post", path=f"/api/v1/workers/{{name}}/{verb}", tag="workers", summary=summary,
+            method="post", path=f"{_WORKER}/{verb}", tag="workers", summary=summary,
             parameters=(given.WORKER,), takes=REASON.schema, answers={200: {"type": "object"}}, refuses=(404, 409),
         )
         for verb, summary in (
@@ -299,7 +320,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         )
     ),
     Operation(
-        method="delete", path="/api/v1/workers/{name}", tag="workers", parameters=(given.WORKER,),
+        method="delete", path=_WORKER, tag="workers", parameters=(given.WORKER,),
         summary="A worker that is not live is remembered no more.",
         answers={200: record({"name": TEXT, "message": TEXT})}, refuses=(404, 409),
     ),

@@ -17,5 +17,5 @@ cursors.py                      cursors that name what a caller may not know of,
 fires.py fire_verdicts.py       the fires of one job, and why one did not run: what is read, and what that says
 calendar.py                     a job's fires by day, and the changes of its clocks
 advice.py                       what the user should know of a schedule
-inventory.py                    what etcd holds, read straight
+inventory.py one_worker.py      what etcd holds, read straight; one worker, and what it did
 """

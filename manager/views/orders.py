@@ -82,9 +82,8 @@ class JobOrders:
         else:
             found, end = await self._sorted(names, sort, place, limit)
         jobs = [job for name in found if (job := self._catalog.seen(name, rights)) is not None]
-        return CatalogPage(
-            jobs=jobs, total=len(names), next_cursor=None if end is None else await self._seal(sort, end)
-        )
+        sealed = None if end is None else await self._cursors.sealed(json.dumps([sort.value, *end]))
+        return CatalogPage(jobs=jobs, total=len(names), next_cursor=sealed)
 
     async def _sorted(
         self, names: Sequence[str], sort: Sort, place: _Place | None, limit: int
@@ -129,9 +128,6 @@ class JobOrders:
         if sort.by in _BY_RESULT:
             return await self._history.order_keys(_BY_RESULT[sort.by], names)
         return self._catalog.next_fires.keys(names)
-
-    async def _seal(self, sort: Sort, place: _Place) -> str:
-        return await self._cursors.sealed(json.dumps([sort.value, *place]))
 
 
 def _reversed(names: Sequence[str], place: _Place | None, limit: int) -> tuple[list[str], _Place | None]:

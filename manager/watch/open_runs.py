@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
@@ -108,14 +108,20 @@ class OpenRuns:
 
     def newest(self, wanted: RunFilter, *, after: Place | None, limit: int) -> list[OpenRun]:
         """So many of those that match, newest plan time first; `after`: those that come after this place alone."""
-        by_job = [self._by_job.get(job, {}) for job in wanted.named] if wanted.named else self._by_job.values()
-        runs: Iterable[OpenRun] = chain.from_iterable(runs.values() for runs in by_job)
-        matching = (run for run in runs if _matches(run, wanted) and (after is None or run.place < after))
+        matching = (run for run in self._matching(wanted) if after is None or run.place < after)
         return heapq.nlargest(limit, matching, key=lambda run: run.place)
 
     def get(self, run: RunId) -> OpenRun | None:
         """The run, while it is still going."""
         return self._by_job.get(run.job_name, {}).get(run)
+
+    def count(self, wanted: RunFilter) -> int:
+        """How many of them match."""
+        return sum(1 for _ in self._matching(wanted))
+
+    def _matching(self, wanted: RunFilter) -> Iterator[OpenRun]:
+        by_job = [self._by_job.get(job, {}) for job in wanted.named] if wanted.named else self._by_job.values()
+        return (run for runs in by_job for run in runs.values() if _matches(run, wanted))
 
     def has(self, run: RunId) -> bool:
         """Whether the run is still going."""

@@ -59,7 +59,8 @@ ADMIN_ONLY: Final = ("GET /metrics", "GET /api/v1/channels", "GET /api/v1/rules"
 """Calls for those who may read everything."""
 WITHOUT_JOBS: Final = frozenset({
     "GET /", "GET /jobs", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}",
-    "GET /workers", "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
+    "GET /workers", "GET /workers/{name}",
+    "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
     "GET /login", "GET /users", "GET /tokens", "GET /audit", "GET /access", "GET /account",
     "GET /alerts", "GET /notifications",
     "GET /api/v1/whoami", "GET /api/v1/login", "GET /api/v1/login/oidc", "GET /api/v1/login/oidc/callback",
@@ -95,8 +96,12 @@ MATRIX: Final = {
         ours=(
             JOBS, f"{JOBS}?limit=1", f"{JOBS}?q=ours", f"{JOBS}?q=hidden", f"{JOBS}?label=team",
             f"{JOBS}?label=secret-label", f"{JOBS}?state=running", f"{JOBS}?state=failing", f"{JOBS}?state=broken",
+            f"{JOBS}?sort=next&limit=1", f"{JOBS}?sort=-failure&limit=1", f"{JOBS}?sort=-duration&limit=1",
         ),
-        shows=("ours-job", "moved-job", "ours-job", '"total":0', "ours-job", '"total":0', "ours-job", "", '"total":0'),
+        shows=(
+            "ours-job", "moved-job", "ours-job", '"total":0', "ours-job", '"total":0', "ours-job", "", '"total":0',
+            "", "", "",
+        ),
     ),
     "GET /api/v1/jobs/{name}": Look(
         ours=(f"{JOBS}/ours-job", f"{JOBS}/moved-job"), theirs=(f"{JOBS}/{{job}}",), shows=("ours-command", "moved")
@@ -150,6 +155,8 @@ MATRIX: Final = {
     ),
     "GET /api/v1/overview": Look(ours=("/api/v1/overview",), shows=("ours-output",)),
     "GET /api/v1/workers": Look(ours=("/api/v1/workers",), shows=('"w1"',)),
+    "GET /api/v1/workers/{name}": Look(ours=("/api/v1/workers/w1",), shows=("ours-job@",)),
+    "GET /api/v1/workers/{name}/history": Look(ours=("/api/v1/workers/w1/history",), shows=('"events":null',)),
     "GET /api/v1/system": Look(ours=("/api/v1/system",), shows=("ours-zone",)),
     "GET /api/v1/alerts": Look(
         ours=(
