@@ -82,8 +82,8 @@ from manager.views.fires import Fires
 from manager.views.forecasts import Forecasts
 from manager.views.history import History
 from manager.views.inventory import Inventory
-from manager.views.output import Outputs
 from manager.views.orders import JobOrders
+from manager.views.output import Outputs
 from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists

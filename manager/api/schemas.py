@@ -137,12 +137,12 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "blockedUntil": maybe(MS), "savedMs": maybe(MS), "savedBy": maybe(TEXT),
             "paused": {"anyOf": [record({"sinceMs": MS, "by": maybe(TEXT), "reason": maybe(TEXT)}), {"type": "null"}]},
             "words": TEXT, "nextFire": maybe(ref("Fire")), "lastResult": {"type": ["object", "null"]},
-            "lastRun": {"type": ["object", "null"]}, "lastFailureMs": maybe(MS),
+            "lastRun": {"type": ["object", "null"]},
             "recent": array(record({"status": _VERDICT, "planTime": MS, "runId": TEXT}, {"durationMs": COUNT})),
             "running": array(ref("OpenRun")),
             "waiting": maybe(record({"planTime": MS, "reason": TEXT})),
         },
-        {"usualMs": COUNT, "lastSuccessTime": MS},
+        {"usualMs": COUNT, "lastSuccessTime": MS, "lastFailureTime": MS},
     ),
     "Durations": record(
         {

@@ -86,6 +86,7 @@ PAGES: Final = (
     Page(path="/runs/{id}", name="run", scripts="run", menu="jobs"),
     Page(path="/timeline", name="timeline", scripts="timeline", menu="timeline", charts=True),
     Page(path="/workers", name="workers", scripts="workers", menu="workers"),
+    Page(path="/workers/{name}", name="worker", scripts="worker", menu="workers", charts=True),
     Page(path="/alerts", name="alerts", scripts="alerts", menu="alerts"),
     Page(path="/notifications", name="notifications", scripts="notifications", menu="alerts"),
     Page(path="/system", name="system", scripts="system", menu="system"),

@@ -167,3 +167,9 @@ async def findings(page: Page, *, colours_alone: bool = False) -> list[str]:
         if one["impact"] in SERIOUS
         for node in one["nodes"]
     ]
+
+
+async def choose(page: Page, action: str, job: str) -> None:
+    """What a row of the list of jobs has behind its button."""
+    await page.get_by_role("button", name=f"Actions: {job}", exact=True).click()
+    await page.locator(".dropdown-menu.show").get_by_label(f"{action}: {job}", exact=True).click()

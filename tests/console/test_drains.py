@@ -6,6 +6,9 @@ import re
 
 from playwright.async_api import expect
 
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.roster import Left, RosterEntry
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
 
@@ -28,6 +31,10 @@ async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console
         if AXE.exists():
             assert await findings(page) == []
         await console.shoot_all(page, "workers-drained")
+        system = await console.open("/system")
+        await expect(system.locator("[data-key=workers]")).to_contain_text("0 of 1 worker takes fires")
+        await system.goto("/jobs")
+        await expect(system.locator("#healthy")).to_contain_text("0 of 1 worker takes fires")
         job = await console.open(f"/jobs/{name}")
         await expect(job.locator("#upcoming .note")).to_contain_text(
             "no matching worker takes fires: worker-1: drained"
@@ -55,3 +62,23 @@ async def test_drained_worker_that_is_not_live_is_still_there(console: Console, 
         await expect(row).to_contain_text("stopped")
         await expect(row).not_to_contain_text("is replaced")
         assert sum(url.endswith("/undrain") for url in asked) == 1
+
+        await row.get_by_role("link", name="worker-away").click()
+        await expect(page.locator("#notice")).to_contain_text("Stopped")
+        events = page.locator("#events tbody tr")
+        await expect(events.filter(has_text=re.compile("^.*undrained"))).to_have_count(1)
+        await expect(events.filter(has_text="is replaced")).to_contain_text("api 127.0.0.1")
+        await console.shoot_all(page, "worker-away", whole=True)
+        await page.get_by_role("button", name="Forget").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Forget", exact=True).click()
+        await page.wait_for_url("**/workers")
+        await settled(page)
+        await expect(page.locator("#workers tbody tr")).to_have_count(1)
+        await page.goto("/workers/worker-away")
+        await expect(page.locator("#problem")).to_contain_text("there is no worker 'worker-away'")
+        await expect(page.locator("#facts")).to_be_hidden()
+        entry = RosterEntry(
+            worker="worker-away", host="h", seen_ms=1, left=Left.STOPPED
+        )  # who leaves the block forgets it
+        async with EtcdClient([cluster.etcd.endpoint]) as etcd:
+            await etcd.put(Keys("/etcron").roster_entry("worker-away"), entry.to_json())

@@ -31,13 +31,19 @@ async def test_each_error_stands_at_its_field(console: Console, cluster: Cluster
     await expect(page.locator("[data-errors=cronExpr]")).not_to_be_empty()
     await expect(page.locator("[data-errors=timeoutSeconds]")).to_contain_text("a number of seconds")
     await expect(page.locator("#f-name")).to_be_focused()
-    await expect(page.locator("#problem")).to_contain_text("Not saved.")
+    await expect(page.locator("#problem")).to_have_text("Not saved. Fix 4 fields.")
     await console.shoot(page, "errors-at-fields")
 
     await page.get_by_label("Name").first.fill(name)
     await expect(page.locator("[data-errors=name]")).to_be_empty()
     await page.get_by_label("Timeout in seconds").fill("5")
     await expect(page.locator("[data-errors=timeoutSeconds]")).to_be_empty()
+
+    # What is said above the form goes with the last of them.
+    await expect(page.locator("#problem")).to_have_text("Not saved. Fix 2 fields.")
+    await page.locator("#f-command").fill("true")
+    await page.locator("#f-cronExpr").fill("@yearly")
+    await expect(page.locator("#problem")).to_be_empty()
 
 
 async def test_taken_name_is_said_at_the_name(console: Console, cluster: Cluster, name: str) -> None:

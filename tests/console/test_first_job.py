@@ -7,7 +7,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.console.console import Console, settled
+from tests.console.console import Console, choose, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 
 
@@ -89,9 +89,8 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
 
     # Kill it, knowing what one kills.
     await page.goto("/jobs")
-    kill = row.get_by_role("button", name=f"Kill: {name}")
-    await expect(row.locator(".c-running")).to_have_text(re.compile(r"[2-9] s"))
-    await kill.click()
+    await expect(row.locator(".c-state")).to_have_text(re.compile(r"[2-9] s"))
+    await choose(page, "Kill", name)
     await expect(page.get_by_role("dialog")).to_contain_text("This run will be stopped:")
     await expect(page.get_by_role("dialog")).to_contain_text("worker-1")
     await story.step(page, "kill")
@@ -99,14 +98,14 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
     await expect(row.locator(".strip .is-killed")).to_have_count(1)
 
     # Pause it with a reason.
-    await row.get_by_role("button", name=f"Pause: {name}").click()
+    await choose(page, "Pause", name)
     await answer_dialog(page, "Pause", "moving the database")
     await expect(row.locator(".c-state")).to_have_text(" paused")
     await expect(row).to_contain_text("moving the database")
     await story.step(page, "paused")
 
     # Delete it.
-    await row.get_by_role("button", name=f"Delete: {name}").click()
+    await choose(page, "Delete", name)
     await expect(page.get_by_role("dialog")).to_contain_text(f"Delete: {name}")
     await story.step(page, "delete")
     await answer_dialog(page, "Delete")
@@ -114,12 +113,13 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
     await story.step(page, "deleted")
 
 
-async def test_legacy_flows_are_one_click_away(console: Console, cluster: Cluster, name: str) -> None:
+async def test_legacy_flows_are_behind_one_button(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
     page = await console.open(f"/jobs?q={name}")  # there may be more jobs than a page has
     row = page.get_by_role("row").filter(has_text=name)
     await expect(page.get_by_role("link", name="New job")).to_have_attribute("href", "/new")
-    await expect(page.get_by_role("link", name="1 healthy worker")).to_have_attribute("href", "/workers")
+    await expect(page.get_by_role("link", name="1 of 1 worker takes fires")).to_have_attribute("href", "/workers")
+    await row.get_by_role("button", name=f"Actions: {name}").click()
     await expect(row.get_by_role("link", name=f"Edit: {name}")).to_have_attribute("href", f"/jobs/{name}/edit")
     await expect(row.get_by_role("link", name=f"Log: {name}")).to_have_attribute("href", f"/jobs/{name}#log")
     await expect(row.get_by_role("button", name=f"Kill: {name}")).to_be_visible()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from urllib.parse import quote
 
 from playwright.async_api import Locator, expect
 
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys
 from common.protocol.txn import Delete, Txn
-from tests.console.console import Console, overflow, settled
+from tests.console.console import AXE, Console, choose, findings, overflow, settled
 from tests.support.cluster import Cluster
 
 
@@ -37,7 +38,10 @@ async def test_search_and_filters_are_in_the_url_and_back_goes_back(
     await expect(again.locator("#jobs tbody tr")).to_have_count(1)
     await expect(again.get_by_placeholder("Label, e.g.")).to_have_value(f"team={name}")
     await again.get_by_role("searchbox").fill("no such job at all")
-    await expect(again.locator("#empty")).to_have_text("No jobs match.")
+    await expect(again.locator("#empty")).to_contain_text("No jobs match.")
+    await again.get_by_role("button", name="Clear filters").click()
+    await expect(again.locator("#jobs tbody tr").first).to_be_visible()
+    await expect(again).to_have_url(re.compile(r"/jobs$"))
 
 
 async def test_pages_come_from_the_server(console: Console, cluster: Cluster, name: str) -> None:
@@ -141,6 +145,7 @@ async def test_key_whose_name_no_job_can_have_breaks_no_page(console: Console, c
             await page.goto("/jobs?state=broken")
             for left, foreign in ((3, ".."), (2, "<i>c")):
                 row = rows.filter(has_text=foreign)
+                await row.locator(".c-actions button").first.click()
                 await row.locator("[data-action=delete]").click()
                 await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
                 await expect(rows).to_have_count(left)
@@ -156,14 +161,16 @@ async def test_key_whose_name_no_job_can_have_breaks_no_page(console: Console, c
 async def test_redrawn_row_keeps_the_focus(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
     page = await console.open(f"/jobs?q={name}")
-    await page.get_by_role("button", name=f"Pause: {name}").focus()
+    actions = page.get_by_role("button", name=f"Actions: {name}")
+    await actions.focus()
     await page.keyboard.press("Enter")
+    await page.get_by_role("button", name=f"Pause: {name}").press("Enter")
     await page.get_by_role("dialog").get_by_role("textbox").press("Enter")
     await expect(page.locator("#jobs .c-state").last).to_have_text(" paused")
-    await page.get_by_role("link", name=f"Edit: {name}").focus()
+    await expect(actions).to_be_focused()
     await cluster.save(name, "true", "@monthly", enabled=False)
     await expect(page.locator("#jobs .c-schedule").last).to_contain_text("@monthly")
-    await expect(page.get_by_role("link", name=f"Edit: {name}")).to_be_focused()
+    await expect(actions).to_be_focused()
 
 
 async def test_a_first_fire_that_waits_or_goes_on_is_no_job_without_fires(
@@ -186,3 +193,105 @@ async def test_a_first_fire_that_waits_or_goes_on_is_no_job_without_fires(
     for job in ("waits", "goes", "new"):
         await cluster.post("/job/delete", name=f"{name}-{job}")
     await cluster.post("/job/kill", name=f"{name}-goes")
+
+
+async def test_a_pause_and_a_delete_are_taken_back(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(f"{name}-a", "true", "@yearly")
+    await cluster.save(f"{name}-b", "true", "@yearly", enabled=False)
+    await cluster.save(f"{name}-c", "echo kept", "@yearly", labels={"kept": "too"})
+    page = await console.open(f"/jobs?q={name}")
+    states, dialog, undo = (
+        page.locator("#jobs td.c-state"),
+        page.get_by_role("dialog"),
+        page.get_by_role("button", name="Undo"),
+    )
+    await page.locator("#pick-all").check()
+    await page.locator("#bulk").get_by_role("button", name="Pause").click()
+    await dialog.get_by_role("button", name="Pause").click()
+    await expect(states).to_have_text([" paused"] * 3)
+    await undo.click()
+    await expect(page.locator("#toasts")).to_contain_text("2 jobs resumed.")
+    await expect(states).to_have_text([" enabled", " paused", " enabled"])  # the one that was paused before is
+
+    await choose(page, "Delete", f"{name}-c")
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(states).to_have_count(2)
+    await console.shoot(page, "undo")
+    await page.goto("/runs")  # it can be taken back on the next page, by a key
+    await expect(undo).to_be_visible()
+    await page.keyboard.press("z")
+    await expect(page.locator("#toasts")).to_contain_text(f"{name}-c is back.")
+    job = await cluster.get(f"/api/v1/jobs/{name}-c")
+    assert (job["spec"]["command"], job["spec"]["labels"], job["state"]) == ("echo kept", {"kept": "too"}, "enabled")
+
+
+async def test_jobs_are_sorted_by_the_heads_of_their_columns(console: Console, cluster: Cluster, name: str) -> None:
+    for job, cron in (("a", "0 0 0 1 1 * 2098"), ("b", "0 0 0 1 1 * 2097"), ("c", "0 0 0 1 1 * 2099")):
+        await cluster.save(f"{name}-{job}", "exit 3" if job == "c" else "true", cron)
+    await cluster.call("POST", f"/api/v1/jobs/{name}-c/run", {})
+    page = await console.open(f"/jobs?q={name}")
+    names = page.locator("#jobs .row-name")
+    await expect(page.locator("#jobs tbody tr").last).to_contain_text("failed")
+
+    async def is_in(order: str, head: str, direction: str) -> None:
+        await expect(names).to_have_text([f"{name}-{job}" for job in order])
+        await expect(page.get_by_role("columnheader", name=head)).to_have_attribute("aria-sort", direction)
+
+    await is_in("abc", "Name", "ascending")
+    await page.get_by_role("button", name="Next fire").click()
+    await is_in("bac", "Next fire", "ascending")
+    await page.get_by_role("button", name="Next fire").press("Enter")
+    await is_in("cab", "Next fire", "descending")
+    await page.get_by_role("button", name="Last verdict").click()
+    await is_in("cab", "Last verdict", "descending")
+    await expect(page).to_have_url(re.compile(r"sort=-failure"))
+    await page.go_back()
+    await is_in("cab", "Next fire", "descending")
+    await page.set_viewport_size({"width": 390, "height": 800})
+    await page.get_by_label("Sort by").select_option("Name, Z to A")
+    await expect(names).to_have_text([f"{name}-{job}" for job in "cba"])
+
+
+async def test_palette_goes_anywhere_by_keys_alone(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open("/runs")
+    await settled(page)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type(name)  # also what is typed before it is there
+    palette = page.get_by_role("dialog")
+    await expect(palette.get_by_role("combobox")).to_have_value(name)
+    option = palette.get_by_role("option", name=name)
+    await expect(option).to_have_attribute("aria-selected", "true")
+    if AXE.exists():
+        assert await findings(page) == []
+    await console.shoot_all(page, "palette")
+    assert any("/js/palette/" in url for url in asked), "it is loaded now, not before"
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/jobs/{name}")
+    await settled(page)
+
+    await page.keyboard.press("Control+k")
+    await expect(palette.get_by_role("option", name=f"Pause: {name}")).to_be_visible()
+    await page.keyboard.type("pause")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("dialog").get_by_role("textbox").press("Enter")
+    await expect(page.locator("#state")).to_have_text(" paused")
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("no such thing at all")
+    await expect(palette.get_by_role("status")).to_have_text("Nothing found.")
+    await page.keyboard.press("Escape")
+    await expect(palette).to_have_count(0)
+    run = (await cluster.call("POST", f"/api/v1/jobs/{name}/run", {}))["runId"]
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type(run)
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/runs/{quote(run)}")
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("work")
+    await expect(palette.get_by_role("option", name="Workers")).to_be_visible()
+    await page.keyboard.press("ArrowUp")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/workers")

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from common.clock import SystemClock
-from tests.console.console import Console, settled
+from tests.console.console import Console, choose, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
@@ -134,7 +134,7 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
         await expect(page.locator("#problem")).to_contain_text(
             "etcd cannot be reached: jobs and runs are shown as they", timeout=STALE_WITHIN_MS
         )
-        await page.get_by_role("button", name=f"Pause: {name}").click()
+        await choose(page, "Pause", name)
         await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
         await expect(page.locator("#toasts .tone-bad")).to_contain_text("etcd")
         await console.shoot_all(page, "etcd-away")

@@ -193,7 +193,9 @@ async def test_what_one_may_not_do_is_off_and_says_why(guarded: Guarded) -> None
         async with guarded.manager.http.put(f"/api/v1/jobs/{name}", json=spec, headers=root) as answer:
             assert answer.status == 201, await answer.text()
     page = await guarded.log_in("alice", "/jobs")
+    await page.get_by_role("button", name="Actions: mine").click()
     await expect(page.get_by_role("button", name="Delete: mine")).to_be_enabled()
+    await page.get_by_role("button", name="Actions: theirs").click()
     off = page.get_by_role("button", name="Delete: theirs")
     await expect(off).to_be_disabled()
     await expect(off).to_have_attribute("title", "You need the role editor for this")

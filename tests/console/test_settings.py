@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from playwright.async_api import expect
 
-from tests.console.console import Console, overflow, settled
+from tests.console.console import Console, choose, overflow, settled
 from tests.support.cluster import Cluster
 
 KEEPS_NOTHING = """
@@ -56,7 +56,7 @@ async def test_console_works_where_the_browser_keeps_nothing(console: Console, c
     await page.get_by_label("Dark").check()
     await expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
     await page.get_by_role("button", name="Settings").click()
-    await page.get_by_role("button", name=f"Pause: {name}").click()
+    await choose(page, "Pause", name)
     await page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
     await expect(page.locator("#jobs td.c-state")).to_have_text(" paused")
     await page.goto(f"/runs/{quote(run_id)}")

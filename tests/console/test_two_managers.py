@@ -12,7 +12,7 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Page, expect
 
-from tests.console.console import Console, settled
+from tests.console.console import Console, choose, settled
 from tests.support.cluster import EVERY_SECOND, Cluster, Process
 from tests.support.etcd_server import free_port
 from tests.support.proxy import Mode, Proxy
@@ -71,8 +71,12 @@ async def shown(page: Page, selector: str) -> str:
     return await page.locator(selector).inner_text()
 
 
-async def act(page: Page, button: str, action: str, reason: str | None = None) -> None:
-    await page.get_by_role("button", name=button).click()
+async def act(page: Page, action: str, reason: str | None = None, *, job: str = "") -> None:
+    """On a job's page, or (``job``) in the list of jobs."""
+    if job:
+        await choose(page, action, job)
+    else:
+        await page.get_by_role("button", name=action).click()
     dialog = page.get_by_role("dialog")
     if reason is not None:
         await dialog.get_by_role("textbox").fill(reason)
@@ -99,7 +103,7 @@ async def test_what_was_saved_is_shown_and_edited_whoever_answers(console: Conso
         await page.get_by_role("button", name="Save").click()
 
     await page.wait_for_url(f"**/jobs/{name}")
-    await act(page, "Pause", "Pause", "holidays")
+    await act(page, "Pause", "holidays")
     await expect(page.locator("#state")).to_have_text(" paused")
     await page.get_by_role("button", name="Resume").click()
     await expect(page.locator("#toasts .toast-box")).to_have_count(2)
@@ -119,23 +123,23 @@ async def test_runs_kills_and_deletes_are_live_whoever_answers(
     await expect(row.locator(".strip .is-success").first).to_be_visible()
     await cluster.save(name, "echo begun; exec sleep 1000", EVERY_SECOND)
     # A second at least: it is not the last run of the former command, which would have ended before it is killed.
-    await expect(row.locator(".c-running")).to_contain_text(re.compile(r"\b[1-9]\d* s"))
-    await act(page, f"Kill: {name}", "Kill", "seen enough")
+    await expect(row.locator(".c-state")).to_contain_text(re.compile(r"\b[1-9]\d* s"))
+    await act(page, "Kill", "seen enough", job=name)
     await expect(row.locator(".strip .is-killed")).to_have_count(1)
-    await expect(row.locator(".c-running")).to_contain_text(re.compile(r"\b[1-9]\d* s"))  # the next one has begun
+    await expect(row.locator(".c-state")).to_contain_text(re.compile(r"\b[1-9]\d* s"))  # the next one has begun
     await cluster.save(name, "true", "@yearly")
     await expect(row.locator(".c-schedule")).to_contain_text("@yearly")
-    await act(page, f"Kill: {name}", "Kill")
-    await expect(row.locator(".c-running")).to_be_empty()
+    await act(page, "Kill", job=name)
+    await expect(row.locator(".c-state")).to_have_text(" enabled")
 
-    await row.get_by_role("link", name=f"Log: {name}").click()
+    await choose(page, "Log", name)
     runs = page.locator("#runs tbody tr")
     await expect(runs.filter(has_text="seen enough")).to_have_count(1)
     await runs.get_by_role("link", name="success").last.click()
     await expect(page.locator("#output")).to_have_text("done")
 
     await page.goto(f"/jobs?q={name}")
-    await act(page, f"Delete: {name}", "Delete")
+    await act(page, "Delete", job=name)
     await expect(page.locator("#toasts")).to_contain_text("is deleted")
     await expect(row).to_have_count(0)
     await page.reload()
@@ -187,7 +191,7 @@ async def test_answer_from_before_the_own_change_is_not_shown(
 
     await page.goto(f"/jobs?q={name}")
     row = page.locator("#jobs tbody tr")
-    await page.get_by_role("button", name=f"Delete: {name}").click()
+    await choose(page, "Delete", name)
     await expect(page.get_by_role("dialog")).to_be_visible()
     pair.etcd_of_the_late.set(Mode.SWALLOW)
     await page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()

@@ -7,6 +7,7 @@ import { badge } from "./verdicts.js";
 import { announce, toast } from "./notices.js";
 import { stamp } from "./stamp.js";
 import { t } from "./text.js";
+import { sayDone } from "./undo.js";
 import { getJob, wrote } from "./written.js";
 
 /** @typedef {"pause" | "resume" | "kill" | "delete"} Action */
@@ -54,7 +55,9 @@ async function acted(action, name) {
     const answer = await call(action, name, reason);
     if (action === "delete") wrote(name, job.revision, { gone: true });
     else wrote(name, answer.job?.revision);
-    toast(answer.message || t(`done.${action}`, { name }));
+    const text = answer.message || t(`done.${action}`, { name });
+    if (action === "pause" || action === "delete") sayDone(action, (answer.changed ?? answer.deleted) ? [name] : [], text);
+    else toast(text);
     return true;
   });
 }
@@ -77,8 +80,24 @@ export async function actOnAll(action, jobs) {
     const failed = results.filter((/** @type {any} */ one) => !one.ok);
     const done = new Set(results.filter((/** @type {any} */ one) => one.ok).map((/** @type {any} */ one) => one.name));
     jobs.filter(({ name }) => done.has(name)).forEach((job) => noteWritten(action, job));
-    toast(t(`done.${action}.many`, { n: results.length - failed.length }));
+    const text = t(`done.${action}.many`, { n: done.size });
+    const changed = jobs.filter(({ name, state }) => state !== "broken" && results.some((/** @type {any} */ one) => one.name === name && one.changed));
+    if (action === "pause" || action === "delete") sayDone(action, changed.map(({ name }) => name), text);
+    else toast(text);
     failed.slice(0, 5).forEach((/** @type {any} */ one) => toast(`${one.name}: ${one.message}`, "bad"));
+    return true;
+  });
+}
+
+/** Asks, then has one run ended. @param {{id: string, jobName: string, worker?: string}} run @returns {Promise<boolean>} whether it was asked for */
+export async function killRun({ id, jobName, worker = "" }) {
+  const title = t("action.kill");
+  const body = [h("p", {}, t(worker ? "ask.kill.run" : "ask.kill.run.waiting", { job: jobName, worker }))];
+  const reason = await ask({ title: `${title}: ${jobName}`, body, action: title, tone: "danger", reason: t("reason") });
+  if (reason === null) return false;
+  return carried("kill", async () => {
+    const { message, outcome } = await send("POST", `/runs/${encodeURIComponent(id)}/kill`, { body: reason ? { reason } : {} });
+    toast(message || outcome);
     return true;
   });
 }

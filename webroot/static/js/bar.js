@@ -2,6 +2,7 @@
 import { byId, delegate } from "./dom.js";
 import { showHelp } from "./help.js";
 import { keep, kept } from "./kept.js";
+import { openPalette } from "./keys.js";
 import { choose, mode, onChange } from "./zones.js";
 
 const THEME = "etcron.theme";
@@ -24,5 +25,6 @@ export function startBar() {
     document.cookie = `etcron_language=${value}; path=/; max-age=${YEAR_S}; samesite=strict`;
     window.location.reload();
   });
+  byId("open-palette").addEventListener("click", () => void openPalette());
   byId("show-help").addEventListener("click", showHelp);
 }

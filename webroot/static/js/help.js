@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { t } from "./text.js";
 import { badge } from "./verdicts.js";
 
-const KEYS = { "/": "search", n: "new", j: "down", k: "up", Enter: "open", e: "edit", f: "follow", x: "error", "g o": "overview", "g j": "jobs", "g r": "runs", "g t": "timeline", "g w": "workers", "g a": "alerts", "g s": "system", "?": "help" };
+const KEYS = { "Ctrl K": "palette", "/": "search", n: "new", j: "down", k: "up", Enter: "open", e: "edit", m: "menu", z: "undo", f: "follow", x: "error", "g o": "overview", "g j": "jobs", "g r": "runs", "g t": "timeline", "g w": "workers", "g a": "alerts", "g s": "system", "?": "help" };
 const VERDICTS = ["success", "failed", "timeout", "killed", "lost", "skipped", "missed"];
 
 export function showHelp() {

@@ -1,5 +1,6 @@
 /** The keyboard: single keys outside of fields, `g` and a letter to go somewhere. */
 import { showHelp } from "./help.js";
+import { undoNewest } from "./notices.js";
 
 const PLACES = { o: "/", j: "/jobs", r: "/runs", t: "/timeline", w: "/workers", a: "/alerts", s: "/system" };
 const CHORD_MS = 1500;
@@ -7,15 +8,25 @@ const CHORD_MS = 1500;
 /** @type {Record<string, () => void>} */
 const own = {};
 let goingUntil = 0;
+/** What is typed while the palette is on its way; null: it is not. @type {string | null} */
+let opening = null;
 
 /** What a key does on this page. @param {string} key @param {() => void} action */
 export const onKey = (key, action) => void (own[key] = action);
 
 export function startKeys() {
   document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !event.shiftKey && !event.altKey) {
+      event.preventDefault(); // the browser's own search
+      return void openPalette();
+    }
+    if (opening !== null && event.key.length === 1 && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      opening += event.key;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.key === "Escape" && isField(event.target)) return event.target.blur();
-    if (isField(event.target) || document.querySelector(".modal.show")) return;
+    if (isField(event.target) || document.querySelector(".modal.show, dialog[open]") || event.target.closest?.(".dropdown-menu")) return;
     const action = actionOf(event.key);
     if (!action) return;
     event.preventDefault();
@@ -33,8 +44,18 @@ function actionOf(key) {
   if (key === "?") return showHelp;
   if (key === "/") return focusSearch;
   if (key === "n") return () => go("/new");
+  if (key === "z") return undoNewest;
   if (key === "j" || key === "k") return () => step(key === "j" ? 1 : -1);
   return own[key];
+}
+
+/** It is loaded by who asks for it; what is typed meanwhile is not lost. */
+export async function openPalette() {
+  if (document.body.dataset.page === "login" || opening !== null || document.querySelector(".modal.show, dialog[open]")) return;
+  opening = "";
+  const { open } = await import("./palette/palette.js");
+  open(opening);
+  opening = null;
 }
 
 /** @param {string} path */

@@ -10,3 +10,5 @@ export const encoded = (text) => encodeURIComponent(text.replace(/\p{Cs}/gu, "\u
 export const jobUrl = (name) => `/jobs/${encoded(name)}`;
 /** @param {string} id */
 export const runUrl = (id) => `/runs/${encoded(id)}`;
+/** @param {string} name */
+export const workerUrl = (name) => `/workers/${encoded(name)}`;

@@ -8,6 +8,7 @@ import { startKeys } from "./keys.js";
 import { start as startLive } from "./live/live.js";
 import { startMark } from "./mark.js";
 import { showCaller } from "./me.js";
+import { sayAgain } from "./undo.js";
 
 const { page, target } = document.body.dataset;
 startBar();
@@ -25,5 +26,6 @@ if (page === "login") {
     startLive(); // before what it loads is there: a change meanwhile would be missed
     void startBell();
   }
+  sayAgain();
   await started;
 }

@@ -3,14 +3,26 @@ import { byId, fill, h, icon } from "./dom.js";
 import { t } from "./text.js";
 
 const SHOWN_MS = 6000;
+/** Who thinks better of it needs a while. */
+const UNDONE_MS = 15_000;
 
-/** What became of an action. @param {string} text @param {"ok" | "bad"} [tone] */
-export function toast(text, tone = "ok") {
+/**
+ * What became of an action; it stays while the pointer or the focus is on it.
+ * @param {string} text
+ * @param {"ok" | "bad"} [tone]
+ * @param {(() => void) | null} [undo] takes it back
+ */
+export function toast(text, tone = "ok", undo = null) {
   const close = h("button", { type: "button", class: "btn btn-quiet btn-icon", "aria-label": t("close"), onclick: () => box.remove() }, icon("x-lg"));
-  const box = h("div", { class: `toast-box tone-${tone}` }, icon(tone === "ok" ? "check-circle-fill" : "x-circle-fill"), h("span", {}, text), close);
+  const back = undo && h("button", { type: "button", class: "btn btn-plain", "data-undo": true, onclick: () => { box.remove(); undo(); } }, t("undo"));
+  const box = h("div", { class: `toast-box tone-${tone}` }, icon(tone === "ok" ? "check-circle-fill" : "x-circle-fill"), h("span", {}, text), back, close);
   byId("toasts").append(box);
-  if (tone === "ok") window.setTimeout(() => box.remove(), SHOWN_MS);
+  const leave = () => (box.matches(":hover, :focus-within") ? window.setTimeout(leave, SHOWN_MS) : box.remove());
+  if (tone === "ok") window.setTimeout(leave, undo ? UNDONE_MS : SHOWN_MS);
 }
+
+/** The newest action that can be taken back is. */
+export const undoNewest = () => /** @type {HTMLElement | undefined} */ ([...document.querySelectorAll("[data-undo]")].at(-1))?.click();
 
 /** Said by screen readers when they are done with what they say now. @param {string} text */
 export function announce(text) {

@@ -23,6 +23,9 @@ export function showErrors(errors, { focus = false, only = () => true } = {}) {
   return placed.filter(({ place }) => !place).map(({ error }) => `${error.field}${t("colon")}${faultOf(error)}`);
 }
 
+/** How many fields have a mark. */
+export const countMarked = () => new Set([...document.querySelectorAll(".job-form .errors")].filter((box) => box.firstChild).map((box) => box.closest("[data-field]") ?? box)).size;
+
 /** @param {{boxes?: HTMLElement[], box?: HTMLElement, inputs: HTMLElement[]}} place */
 function clear({ box, boxes = [box], inputs }) {
   boxes.forEach((one) => one.replaceChildren());

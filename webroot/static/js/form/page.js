@@ -11,7 +11,7 @@ import { getJob, wrote } from "../written.js";
 import { turnCommand } from "./command.js";
 import { showConflict } from "./conflict.js";
 import { drawForm } from "./draw.js";
-import { showErrors } from "./errors.js";
+import { countMarked, showErrors } from "./errors.js";
 import { fillInputs, ownErrors, readInputs, showForTrigger } from "./inputs.js";
 import { Preview } from "./preview.js";
 import { drawSections, startUnfolding } from "./sections.js";
@@ -21,6 +21,8 @@ const CHECK_MS = 600;
 
 /** What is being edited: what it was when it was read, and the revision of that; `begun`: what is in the form and saved. */
 const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {}, saved: false };
+/** Whether the note above the form counts the fields that kept it from being saved: it goes with them. */
+let counts = false;
 /** Fields that the user has touched: nobody is told off for what he has not come to yet. @type {Set<string>} */
 const touched = new Set();
 
@@ -28,7 +30,7 @@ const touched = new Set();
 export async function start(target) {
   const form = byId("job-form");
   drawForm();
-  const preview = new Preview(byId("preview"), readInputs, (errors) => showErrors(errors, { only: (field) => TIMING.includes(field) }));
+  const preview = new Preview(byId("preview"), readInputs, (errors) => judge(errors, (field) => TIMING.includes(field)));
   if (!(await begin(target))) return;
   form.setAttribute("aria-busy", "false");
   showRights();
@@ -106,11 +108,23 @@ function show(fields) {
   drawSections(readInputs());
 }
 
+/** Each error at its field, and the note above says how many are left. @param {import("./errors.js").FieldError[]} errors @param {(field: string) => boolean} only */
+function judge(errors, only) {
+  showErrors(errors, { only });
+  if (counts) showCount();
+}
+
+function showCount() {
+  const left = countMarked();
+  counts = left > 0;
+  note(byId("problem"), left ? t("form.mend", { n: left }) : null);
+}
+
 /** What a save would say, while one types. @param {AbortSignal} signal */
 async function checkAll(signal) {
   try {
     const { errors, warnings } = await send("POST", "/jobs/check", { body: specOf(readInputs(), edit.spec), signal });
-    showErrors([...ownErrors(), ...errors], { only: (field) => touched.has(field) && !TIMING.includes(field) });
+    judge([...ownErrors(), ...errors], (field) => touched.has(field) && !TIMING.includes(field));
     note(byId("warnings"), warnings.filter((/** @type {string} */ one) => !byId("preview").textContent.includes(one)).join("; ") || null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
@@ -157,6 +171,8 @@ function refused(error, mine) {
   const exists = { field: "name", message: t("form.exists"), remedy: t("form.exists.remedy") };
   const errors = error.status === 412 ? [exists] : (error.errors ?? []);
   const rest = showErrors(errors, { focus: true });
-  note(byId("problem"), rest.length ? rest.join("; ") : errors.length ? t("form.mend", { n: errors.length }) : error.message);
+  counts = errors.length > 0 && !rest.length;
+  if (counts) showCount();
+  else note(byId("problem"), rest.length ? rest.join("; ") : error.message);
   if (rest.length === errors.length) byId("problem").scrollIntoView({ block: "center" }); // it is said nowhere else
 }

@@ -1,12 +1,14 @@
-/** The cells of one job's row. */
-import { offered } from "../caller.js";
+/** The cells of one job's row, each a line. */
 import { h, icon } from "../dom.js";
+import { duration } from "../durations.js";
 import { expressions } from "../job/values.js";
 import { jobUrl, runUrl } from "../links.js";
+import { took } from "../runs/list.js";
 import { stamp } from "../stamp.js";
-import { t } from "../text.js";
+import { listed, t, word } from "../text.js";
 import { badge, strip, whyOf } from "../verdicts.js";
 import { full, zoneFor } from "../zones.js";
+import { query } from "./query.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 /** @typedef {any} JobRow as the contract of GET /jobs says */
@@ -17,40 +19,43 @@ import { full, zoneFor } from "../zones.js";
  * @type {{name: string, of: (job: JobRow) => unknown, draw: (job: JobRow) => Child[]}[]}
  */
 export const COLUMNS = [
-  { name: "state", of: (job) => [job.state, job.problem, job.paused], draw: state },
+  { name: "state", of: (job) => [job.state, job.problem, job.paused, job.running, job.usualMs], draw: state },
   { name: "name", of: (job) => [job.name, job.spec?.labels, job.problem], draw: name },
   { name: "schedule", of: (job) => [job.words, job.spec?.cronExpr, job.spec?.timezone, job.problem], draw: schedule },
   { name: "next", of: (job) => [job.nextFire, job.paused, job.spec?.timezone], draw: next },
-  { name: "last", of: (job) => [job.lastResult, job.resultUnknown, job.running.length > 0, job.waiting, job.spec?.timezone], draw: last },
+  { name: "last", of: (job) => [job.lastResult, job.resultUnknown, job.running.length > 0, job.waiting, job.spec?.timezone, job.lastFailureTime, sortsByFailure()], draw: last },
+  { name: "took", of: (job) => [job.lastRun, job.usualMs], draw: lasted },
   { name: "recent", of: (job) => [job.recent, job.resultUnknown], draw: recent },
-  { name: "running", of: (job) => job.running, draw: running },
-  { name: "actions", of: (job) => [job.state, job.running.length > 0, job.spec?.labels], draw: actions },
+  { name: "actions", of: () => null, draw: actions },
 ];
 
-/** @param {JobRow} job */
+/** What runs of it, and whether anything keeps it from firing. @param {JobRow} job */
 function state(job) {
-  return [badge(job.state, { title: job.problem ?? job.paused?.reason ?? undefined })];
+  const own = badge(job.state, { title: job.problem ?? job.paused?.reason ?? undefined });
+  if (!job.running.length) return [own];
+  return [...running(job), job.state !== "enabled" && own];
 }
 
 /** @param {JobRow} job */
 function name(job) {
-  const labels = Object.entries(job.spec?.labels ?? {});
+  const labels = Object.entries(job.spec?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
   return [
-    h("a", { href: jobUrl(job.name), class: "row-name", "data-row-link": true }, job.name),
-    job.spec && job.problem && h("div", { class: "sub tone-bad clip", title: job.problem }, job.problem),
-    labels.length > 0 && h("div", { class: "sub clip" }, labels.map(([key, value]) => h("span", { class: "label" }, `${key}=${value}`))),
+    h("a", { href: jobUrl(job.name), class: "row-name", "data-row-link": true, title: job.name }, job.name),
+    job.spec && job.problem && h("span", { class: "sub tone-bad", title: job.problem }, icon("exclamation-triangle-fill"), " ", job.problem),
+    labels.length > 0 && h("span", { class: "labels-of", title: listed(labels) }, labels.map((label) => h("span", { class: "label" }, label))),
   ];
 }
 
 /** @param {JobRow} job */
 function schedule(job) {
-  if (!job.spec) return [h("div", { class: "words-of sub tone-bad", title: job.problem }, job.problem)];
+  if (!job.spec) return [h("span", { class: "words-of sub tone-bad", title: job.problem }, job.problem)];
   const { cronExpr, timezone } = job.spec;
   const written = expressions(cronExpr).join(" | ");
   const inWords = job.words && job.words !== cronExpr;
+  const title = [written, timezone].filter(Boolean).join(" ");
   return [
-    inWords && h("div", { class: "words-of", title: job.words }, job.words),
-    h("div", { class: inWords ? "sub" : null }, written && h("code", { class: "expression", title: written }, written), h("span", { class: "zone" }, timezone)),
+    inWords && h("span", { class: "words-of", title }, job.words), !inWords && written && h("code", { class: "expression", title }, written),
+    h("span", { class: "zone", title }, timezone), inWords && written && h("code", { class: "sub", title }, written),
   ];
 }
 
@@ -61,27 +66,27 @@ function next(job) {
   if (job.state === "paused") {
     if (!job.paused?.sinceMs) return [h("span", { class: "muted" }, t("jobs.paused"))];
     const { sinceMs, by, reason } = job.paused;
-    const since = [t("jobs.paused.since"), " ", stamp(sinceMs, { zone })];
-    return [h("div", {}, since), h("div", { class: "sub clip", title: `${reason ?? ""} (${by})` }, reason || by)];
+    return [t("jobs.paused.since"), " ", stamp(sinceMs, { zone }), h("span", { class: "sub", title: `${reason ?? ""} (${by})` }, reason || by)];
   }
   if (!job.nextFire) return [h("span", { class: "muted" }, t(job.spec?.after ? "jobs.after" : "jobs.never"))];
-  return [
-    h("div", {}, stamp(job.nextFire.ms, { as: "until", zone })),
-    h("div", { class: "sub" }, stamp(job.nextFire.ms, { zone })),
-  ];
+  return [stamp(job.nextFire.ms, { as: "until", zone }), h("span", { class: "sub" }, stamp(job.nextFire.ms, { zone }))];
 }
+
+const sortsByFailure = () => query().sort.endsWith("failure");
 
 /** @param {JobRow} job */
 function last(job) {
   const result = job.lastResult;
   if (!result) return none(job);
+  const zone = job.spec?.timezone;
   const at = result.endTime ?? result.rangeEndTime ?? result.planTime;
   const why = whyOf(result);
   const href = result.runId && result.startTime ? runUrl(result.runId) : undefined;
+  const failedBefore = sortsByFailure() && job.lastFailureTime && job.lastFailureTime < at;
   return [
-    h("div", {}, badge(result.status, { href, title: why || undefined })),
-    why && h("div", { class: "sub clip", title: why }, why),
-    h("div", { class: "sub" }, stamp(at, { zone: job.spec?.timezone }), " · ", stamp(at, { as: "ago" })),
+    badge(result.status, { href, title: why || undefined }), " ", stamp(at, { as: "ago", zone }),
+    failedBefore && h("span", { class: "sub" }, t("jobs.failed"), " ", stamp(job.lastFailureTime, { as: "ago", zone })),
+    why && h("span", { class: "sub", title: why }, why),
   ];
 }
 
@@ -92,11 +97,13 @@ function none({ resultUnknown, running: going, waiting, spec }) {
   if (going.length) return muted(t("jobs.first.run"));
   if (!waiting) return muted(t("jobs.no.result"));
   const why = whyOf({ verdict: "waiting", reason: waiting.reason });
-  return [
-    h("div", {}, badge("waiting", { title: why })),
-    h("div", { class: "sub clip", title: why }, why),
-    h("div", { class: "sub" }, stamp(waiting.planTime, { zone: spec?.timezone }), " · ", stamp(waiting.planTime, { as: "ago" })),
-  ];
+  return [badge("waiting", { title: why }), " ", stamp(waiting.planTime, { as: "ago", zone: spec?.timezone }), h("span", { class: "sub", title: why }, why)];
+}
+
+/** How long its newest run took. @param {JobRow} job */
+function lasted({ lastRun, usualMs }) {
+  const ms = lastRun ? took(lastRun) : null;
+  return ms === null ? [] : [h("span", { title: usualMs ? t("jobs.usually", { time: duration(usualMs) }) : null }, duration(ms))];
 }
 
 /** @param {JobRow} job */
@@ -108,40 +115,20 @@ function recent(job) {
 /** @param {JobRow} job */
 function running(job) {
   const [first, ...more] = job.running;
-  if (!first) return [];
   const since = first.startTime ?? first.planTime;
   const workers = [...new Set(job.running.map((/** @type {any} */ run) => run.worker).filter(Boolean))];
+  const usually = job.usualMs ? `, ${t("jobs.usually", { time: duration(job.usualMs) })}` : "";
   return [
-    h("a", { class: "badge tone-run", href: runUrl(first.id), title: first.worker },
-      icon("play-circle-fill"), " ", stamp(since, { as: "lasting" })),
-    more.length > 0 && h("div", { class: "sub clip", title: workers.join(", ") }, t("jobs.more.runs", { n: more.length }), workers.length > 1 && ` (${workers.join(", ")})`),
+    h("a", { class: "badge tone-run", href: runUrl(first.id), title: `${listed(workers)}${usually}` },
+      icon("play-circle-fill"), " ", h("span", { class: "visually-hidden" }, word("verdict", "running"), " "), stamp(since, { as: "lasting" })),
+    more.length > 0 && h("span", { class: "sub", title: listed(workers) }, t("jobs.more.runs", { n: more.length })),
   ];
 }
 
-/** @param {JobRow} job */
+/** One button; what it opens is drawn then. @param {JobRow} job */
 function actions(job) {
-  const toggle = job.state === "paused" ? ["resume", "play-fill"] : ["pause", "pause-fill"];
-  return [
-    button("run", "play-circle-fill", job, job.state === "broken"),
-    link("log", "file-text", `${jobUrl(job.name)}#log`, job),
-    link("edit", "pencil", `${jobUrl(job.name)}/edit`, job),
-    button(toggle[0], toggle[1], job, job.state === "broken"),
-    button("kill", "x-octagon", job, job.running.length === 0),
-    button("delete", "trash", job),
-  ];
-}
-
-/** @param {string} action @param {string} glyph @param {string} href @param {JobRow} job */
-function link(action, glyph, href, job) {
-  const label = `${t(`action.${action}`)}: ${job.name}`;
-  const { disabled, title } = offered(action, job.spec?.labels);
-  if (disabled) return h("button", { type: "button", class: "btn btn-quiet btn-icon", "data-key": action, disabled, title, "aria-label": `${label} (${title})` }, icon(glyph));
-  return h("a", { class: "btn btn-quiet btn-icon", href, "aria-label": label, title: t(`action.${action}`) }, icon(glyph));
-}
-
-/** @param {string} action @param {string} glyph @param {JobRow} job @param {boolean} [off] */
-function button(action, glyph, job, off = false) {
-  const label = `${t(`action.${action}`)}: ${job.name}`;
-  const attributes = { type: "button", class: "btn btn-quiet btn-icon", "data-key": action, "data-action": action, "aria-label": label };
-  return h("button", { ...attributes, ...offered(action, job.spec?.labels, { title: t(`action.${action}`), disabled: off }) }, icon(glyph));
+  const label = t("jobs.actions", { name: job.name });
+  return [h("div", { class: "dropdown" },
+    h("button", { type: "button", class: "btn btn-quiet btn-icon", "data-bs-toggle": "dropdown", "aria-expanded": "false", "aria-label": label, title: label }, icon("three-dots")),
+    h("div", { class: "dropdown-menu dropdown-menu-end" }))];
 }

@@ -1,17 +1,18 @@
 /** The list of jobs. */
-import { act } from "../actions.js";
 import { get } from "../api.js";
 import { everySecond, now } from "../clock.js";
 import { byId, delegate, fill, h, icon } from "../dom.js";
-import { onKey } from "../keys.js";
 import { on } from "../live/live.js";
 import { announce, note } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
+import { takers } from "../workers/takers.js";
 import { isOld, upToDate } from "../written.js";
 import { Picked } from "./bulk.js";
+import { startMenus } from "./menu.js";
 import { onBack, query, setQuery } from "./query.js";
+import { startSorting } from "./sorting.js";
 import { JobTable } from "./table.js";
 
 const WORKERS_EVERY_MS = 10_000;
@@ -24,9 +25,7 @@ export function start() {
   const picked = new Picked(table, () => changed(list));
   const workers = new Refresher(showHealthy, WORKERS_EVERY_MS);
   startFilters(list);
-  delegate(byId("jobs"), "click", "[data-action]", async (button) => {
-    if (await act(button.dataset.action, button.closest("tr").dataset.name)) changed(list);
-  });
+  startMenus(table, () => changed(list));
   delegate(byId("pager"), "click", "[data-cursor]", ({ dataset: { cursor } }) => {
     if (cursor !== query().cursor) setQuery({ cursor }); // clicked twice before the page is there it is one step
     void list.now();
@@ -46,7 +45,6 @@ export function start() {
     if (due.some((job) => !job.lastResult && !job.waiting)) list.heard();
     else if (due.length) list.soon();
   });
-  onKey("e", () => document.activeElement?.closest("[data-row]")?.querySelector("a[href$='/edit']")?.click());
   if (window.location.search === "?search") byId("search").focus();
   return Promise.all([list.now(), workers.now()]);
 }
@@ -100,12 +98,23 @@ function showTotal(page, wanted) {
   }
   const empty = byId("empty");
   empty.hidden = page.items.length > 0 || Boolean(page.nextCursor);
-  redraw(empty, filtered ? t("jobs.none.found") : [h("p", {}, t("jobs.none")), h("a", { class: "btn btn-primary", href: "/new" }, t("jobs.first"))]);
+  redraw(empty, filtered ? nothingFound() : nothingYet());
   const pager = byId("pager");
   pager.hidden = !page.nextCursor && !wanted.cursor;
   redraw(pager,
     wanted.cursor && h("button", { type: "button", class: "btn btn-plain", "data-key": "first", "data-cursor": "" }, icon("chevron-left"), " ", t("pager.first")),
     page.nextCursor && h("button", { type: "button", class: "btn btn-plain", "data-key": "next", "data-cursor": page.nextCursor }, t("pager.next"), " ", icon("chevron-right")));
+}
+
+/** @returns {import("../dom.js").Child[]} */
+const nothingFound = () => [h("p", {}, t("jobs.none.found")), h("button", { type: "button", class: "btn btn-plain", id: "clear-filters" }, icon("x-lg"), " ", t("jobs.filters.clear"))];
+
+/** @returns {import("../dom.js").Child[]} */
+function nothingYet() {
+  return [
+    h("p", {}, t("jobs.none")), h("p", {}, h("a", { class: "btn btn-primary", href: "/new" }, icon("plus-lg"), " ", t("jobs.first"))),
+    h("p", {}, t("jobs.crontab"), " ", h("code", {}, "crontab -l | etcron crontab import -")),
+  ];
 }
 
 /** What a row becomes by what was heard of its runs. @param {any} heard */
@@ -114,10 +123,9 @@ const changeOf = ({ running, last, recent }) => (last ? { running, recent, lastR
 /** @param {AbortSignal} signal */
 async function showHealthy(signal) {
   try {
-    const { items } = await get("/workers", { signal });
-    const healthy = items.filter((/** @type {any} */ worker) => worker.state === "accepting" || worker.state === "not accepting");
-    fill(byId("healthy"), icon(healthy.length ? "hdd-stack" : "exclamation-triangle-fill"), " ", t("jobs.healthy", { n: healthy.length }));
-    byId("healthy").classList.toggle("tone-bad", healthy.length === 0);
+    const { taking, live } = takers((await get("/workers", { signal })).items);
+    fill(byId("healthy"), icon(taking ? "hdd-stack" : "exclamation-triangle-fill"), " ", t("workers.taking", { n: live, taking }));
+    byId("healthy").classList.toggle("tone-bad", taking === 0);
   } catch (error) {
     if (signal.aborted) throw error;
     fill(byId("healthy"), icon("question-diamond-fill"), " ", t("jobs.healthy.unknown"));
@@ -135,6 +143,7 @@ function startFilters(list) {
   };
   /** What the pager leads to belongs to what is not asked for any more. */
   const turned = () => redraw(byId("pager"));
+  const showSort = startSorting(() => { turned(); void list.now(); });
   let typing = 0;
   form.addEventListener("submit", (event) => event.preventDefault());
   delegate(form, "input", "input", ({ name, value }) => {
@@ -149,6 +158,13 @@ function startFilters(list) {
     turned();
     void list.now();
   });
-  onBack(() => { show(); turned(); void list.now(); });
+  delegate(byId("empty"), "click", "#clear-filters", () => {
+    setQuery({ q: "", state: "", label: "" });
+    show();
+    void list.now();
+    byId("search").focus();
+  });
+  onBack(() => { show(); showSort(); turned(); void list.now(); });
   show();
+  showSort();
 }

@@ -1,8 +1,8 @@
 /** What the list shows, kept in the URL: so it can be sent to somebody, and the browser's Back goes back. */
 
-/** @typedef {{q: string, state: string, label: string, cursor: string}} Query */
+/** @typedef {{q: string, state: string, label: string, sort: string, cursor: string}} Query */
 
-const NAMES = /** @type {const} */ (["q", "state", "label", "cursor"]);
+const NAMES = /** @type {const} */ (["q", "state", "label", "sort", "cursor"]);
 
 /** @returns {Query} */
 export function query() {

@@ -47,7 +47,7 @@ function show(system, aheadMs, seen) {
   redraw(byId("checks"),
     check("etcd", etcd, (etcd?.endpoints ?? []).map((/** @type {any} */ one) => endpoint(one, ready.problems.includes(etcd.problem))), ready.problems),
     check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version }), ...kept(logStore?.retention)], ready.problems),
-    check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [t("jobs.healthy", { n: workers?.live ?? 0 })]),
+    check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [taking(workers ?? { live: 0 })]),
     Object.entries(others).filter(([, value]) => !Array.isArray(value)).map(([name, value]) => check(name, value, [])), // lists are named among the problems
     spool(seen, workers?.live !== null),
     clocks(aheadMs, compared, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs)), ready.problems),
@@ -78,6 +78,9 @@ function stateOf({ live, refusing = [] }) {
   if (live === null) return "unknown";
   return live && !refusing.length ? "ok" : "degraded";
 }
+
+/** @param {{live: number, refusing?: any[]}} workers */
+const taking = ({ live, refusing = [] }) => t("workers.taking", { n: live, taking: live - refusing.length });
 
 /** Records that wait at the workers for the log store. @param {any[]} workers @param {boolean} known whether they could be asked for */
 function spool(workers, known) {

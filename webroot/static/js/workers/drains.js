@@ -18,16 +18,24 @@ export async function undrain(name) {
   return call(name, "undrain", {});
 }
 
+/** Nothing is said of it any more. @param {string} name @returns {Promise<boolean>} */
+export async function forget(name) {
+  const title = t("workers.forget");
+  const sure = await ask({ title: `${title}: ${name}`, body: [h("p", {}, t("ask.forget", { name }))], action: title, tone: "danger" });
+  return sure !== null && call(name, "forget");
+}
+
 /** What is under way: a double click is one. @type {Set<string>} */
 const going = new Set();
 
-/** @param {string} name @param {"drain" | "undrain"} what @param {object} body */
+/** @param {string} name @param {"drain" | "undrain" | "forget"} what @param {object} [body] */
 async function call(name, what, body) {
   if (going.has(name)) return false;
   going.add(name);
   try {
-    await send("POST", `/workers/${encoded(name)}/${what}`, { body });
-    toast(t(what === "drain" ? "done.drain" : "done.undrain", { name }));
+    const path = `/workers/${encoded(name)}`;
+    await (what === "forget" ? send("DELETE", path) : send("POST", `${path}/${what}`, { body }));
+    toast(t(`done.${what}`, { name }));
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

@@ -1,21 +1,19 @@
 /** The workers that are there, that are drained, and that have left: what each has to do, and taking it out and back in. */
 import { get } from "../api.js";
 import { mayEverywhere } from "../caller.js";
-import { now } from "../clock.js";
 import { byId, delegate, fill, h, icon } from "../dom.js";
 import { redraw } from "../redraw.js";
-import { duration } from "../durations.js";
 import { grid } from "../grid.js";
-import { encoded } from "../links.js";
+import { workerUrl } from "../links.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { stamp } from "../stamp.js";
 import { number, t } from "../text.js";
 import { badge } from "../verdicts.js";
-import { beatOffMs } from "./beat.js";
-import { clockOffset } from "./clock.js";
+import { clock, slots } from "./cells.js";
 import { drain, undrain } from "./drains.js";
+import { takers } from "./takers.js";
 
 const EVERY_MS = 2000;
 
@@ -23,7 +21,7 @@ const EVERY_MS = 2000;
 
 const COLUMNS = [
   { key: "state", draw: state, className: "wraps" },
-  { key: "name", draw: (/** @type {Worker} */ worker) => h("a", { href: worker.name ? `/runs?worker=${encoded(worker.name)}` : null, class: "row-name", "data-row-link": true }, worker.name ?? worker.key) },
+  { key: "name", draw: (/** @type {Worker} */ worker) => h("a", { href: worker.name ? workerUrl(worker.name) : null, class: "row-name", "data-row-link": true }, worker.name ?? worker.key) },
   { key: "host", draw: (/** @type {Worker} */ worker) => worker.host && [worker.host, h("div", { class: "sub" }, worker.address ?? ""),
     worker.isolation === "none" && h("div", { class: "sub", title: t("workers.isolation.none.hint") }, t("workers.isolation.none"))] },
   { key: "slots", draw: slots },
@@ -53,10 +51,9 @@ export function start() {
 async function load(signal) {
   try {
     const { items } = await get("/workers", { signal });
-    const healthy = items.filter((/** @type {Worker} */ one) => one.state === "accepting").length;
-    fill(byId("total"), t("jobs.healthy", { n: healthy }));
+    const { taking, live } = takers(items);
+    fill(byId("total"), t("workers.taking", { n: live, taking }));
     const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
-    const live = items.some((/** @type {Worker} */ one) => one.session);
     redraw(byId("workers"), !live && h("p", { class: "empty" }, t("workers.none")),
       items.length > 0 && grid(t("title.workers"), COLUMNS, items, "auto stack", (/** @type {Worker} */ one) => one.name ?? one.key));
     note(byId("problem"), kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
@@ -85,23 +82,4 @@ function actions({ name, drained, left }) {
   const [what, glyph] = drained ? ["undrain", "play-fill"] : ["drain", "pause-fill"];
   const label = t(`workers.${what}`);
   return h("button", { type: "button", class: "btn btn-plain", "data-key": what, "data-drain": what, "data-worker": name, "aria-label": `${label}: ${name}` }, icon(glyph), " ", label);
-}
-
-/** @param {Worker} worker */
-function slots({ slots: all, beat }) {
-  if (!all) return null;
-  if (!beat) return String(all);
-  const used = all - beat.freeSlots;
-  const more = [beat.waiting && t("workers.waiting", { n: beat.waiting }), beat.unsentRecords && t("workers.unsent", { n: beat.unsentRecords })].filter(Boolean);
-  return [
-    h("meter", { min: 0, max: all, value: used, "aria-label": t("workers.slots") }), " ", t("workers.used", { used, all }),
-    more.length > 0 && h("div", { class: "sub" }, more.join(", ")),
-  ];
-}
-
-/** @param {Worker} worker */
-function clock(worker) {
-  if (!worker.beat) return null;
-  const off = worker.clockOffsetMs === null ? beatOffMs(worker.beat, now()) : 0;
-  return off ? h("span", { class: "tone-warn" }, t("workers.beat", { time: duration(off) })) : clockOffset(worker);
 }
