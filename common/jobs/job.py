@@ -290,7 +290,7 @@ class JobSpec:
     workers: Annotated[Mapping[str, tuple[str, ...]], _SELECTOR, says(
         "workers", "labels that a worker has to have; of several values any one will do",
         {"zone": "eu", "gpu": ["a100", "h100"]}, section="where", label="Workers",
-        hint="Labels that a worker must have, all of them; of several values any one. Empty: any worker.",
+        hint="Labels that a worker must have, all of them; of several values any one. Empty: any worker.", unset="any",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
     """Label to the values that will do; a worker has to fit all. Empty: any worker."""
     broadcast: Annotated[bool, Truth(), says(

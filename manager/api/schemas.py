@@ -255,7 +255,10 @@ COMPONENTS: Final[dict[str, Schema]] = {
         {"revision": {"type": "integer"}, "current": TRUTH, "savedMs": MS, "savedBy": maybe(TEXT),
          "action": maybe({"type": "string", "enum": [str(one) for one in EditKind if one is not EditKind.DELETE]}),
          "changed": array(TEXT)},
-        {"spec": {"type": "object"}, "pausedReason": TEXT},
+        {
+            "spec": {"type": "object"}, "pausedReason": TEXT,
+            "changes": array(record({"field": TEXT, "before": {}, "after": {}})),
+        },
     ),
     "DeletedJob": record({
         "name": TEXT, "deletedMs": MS, "deletedBy": maybe(TEXT), "revision": {"type": "integer"}, "description": TEXT,

@@ -13,6 +13,7 @@ from common.access.masks import shown_spec
 from common.access.rights import OWNER, Rights, Role
 from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem
 from common.jobs.reader import check_name, parse_job
+from common.json_text import dumps
 from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob, Signed, changed_fields
 from common.protocol.signatures import Seal
@@ -29,6 +30,8 @@ from manager.parts import PARTS, answer, caller, rights
 from manager.watch.catalog import KnownJob
 
 _VERSIONS = "/api/v1/jobs/{name}/versions"
+_SMALL_CHANGE = 500
+"""So many characters of before and after together are listed; larger ones are told by a comparison."""
 _DELETIONS: Final = 500
 """So many of the newest are looked at; the caller may not know of some, and others are there again."""
 
@@ -75,7 +78,15 @@ async def list_versions(request: web.Request) -> web.Response:
     deleted = None
     if former and not known[0].current:
         deleted = {"ms": former[0].ended_ms, "by": former[0].ended_by}
+    whole = [_whole(one.spec, rights(request)) for one in known]
     items = [_item(one, known[index + 1] if index + 1 < len(known) else None) for index, one in enumerate(known)]
+    for index, item in enumerate(items):
+        changes = [(field, whole[index + 1].get(field), whole[index].get(field)) for field in item["changed"]]
+        item["changes"] = [
+            {"field": field, "before": before, "after": after}
+            for field, before, after in changes
+            if before != after and len(dumps([before, after])) <= _SMALL_CHANGE
+        ]
     return answer({"items": items, "nextCursor": None, "deleted": deleted})
 
 

@@ -10,11 +10,12 @@ from common.etcd import EtcdClient
 from common.protocol.keys import Keys
 from common.protocol.roster import Left, RosterEntry
 from tests.console.console import AXE, Console, findings, settled
-from tests.support.cluster import Cluster
+from tests.support.cluster import EVERY_SECOND, Cluster
 
 
 async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@hourly")
+    await cluster.save(f"{name}-due", "true", EVERY_SECOND)
     page = await console.open("/workers")
     await settled(page)
     row, dialog = page.locator("#workers tbody tr"), page.get_by_role("dialog")
@@ -35,16 +36,22 @@ async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console
         await expect(system.locator("[data-key=workers]")).to_contain_text("0 of 1 worker takes fires")
         await system.goto("/jobs")
         await expect(system.locator("#healthy")).to_contain_text("0 of 1 worker takes fires")
-        job = await console.open(f"/jobs/{name}")
+        job = await console.open(f"/jobs/{name}#schedule")
         await expect(job.locator("#upcoming .note")).to_contain_text(
             "no matching worker takes fires: worker-1: drained"
         )
         await expect(job.locator("#upcoming .note")).to_contain_text("new disks")
         await console.shoot_all(job, "fires-drained")
+        await job.goto(f"/jobs/{name}-due#schedule")
+        await expect(job.locator("#overdue")).to_contain_text(
+            re.compile(r"overdue since .*: no matching worker takes fires.*new disks", re.DOTALL)
+        )
+        await console.shoot_all(job, "fires-overdue")
         await row.get_by_role("button", name="Undrain: worker-1").click()
         await expect(row).to_contain_text("healthy")
     finally:
         await cluster.call("POST", "/api/v1/workers/worker-1/undrain", {})
+        await cluster.call("DELETE", f"/api/v1/jobs/{name}-due")
 
 
 async def test_drained_worker_that_is_not_live_is_still_there(console: Console, cluster: Cluster) -> None:

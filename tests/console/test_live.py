@@ -153,7 +153,7 @@ async def test_what_is_wrong_stays_said_while_it_is_wrong(console: Console, clus
     page = await console.open("about:blank", watched=False)
     answer = {"status": 503, "content_type": "application/problem+json", "body": '{"detail": "the log store is away"}'}
     await page.route(f"**/api/v1/jobs/{name}/fires*", lambda route: route.fulfill(**answer))
-    await page.goto(f"/jobs/{name}")
+    await page.goto(f"/jobs/{name}#runs")
     problem = page.locator("#problem")
     await expect(problem).to_have_text("the log store is away")
     await problem.evaluate(

@@ -85,7 +85,7 @@ async def test_command_is_shown_as_it_runs(console: Console, cluster: Cluster, n
     await cluster.save(name, "echo \u202edlrow\u2069; true\r\necho \u061cmore", "@yearly", env={"TO": "\u202egpj.exe"})
     page = await console.open(f"/jobs/{name}")
     await expect(page.locator("#facts .command")).to_have_text("echo \u2426dlrow\u2426; true\u240d\necho \u2426more")
-    await page.get_by_text("Definition", exact=True).click()
+    await page.get_by_role("tab", name="Definition").click()
     await expect(page.locator("#definition")).to_contain_text("TO=\u2426gpj.exe")
     await page.goto(f"/jobs/{name}/edit")
     await expect(page.get_by_label("Command")).to_have_value("echo \u202edlrow\u2069; true\necho \u061cmore")

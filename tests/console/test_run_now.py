@@ -120,8 +120,8 @@ async def test_run_at_a_later_time_waits_and_can_be_ended_before(console: Consol
     url = await ask(dialog)
     await expect(dialog).to_contain_text(f"It starts at {soon}")
     await dialog.get_by_role("button", name="Close").last.click()
-    await page.reload()
-    await expect(page.locator("#runs tbody tr")).to_contain_text("waiting for its time")
+    await page.get_by_role("tab", name="Schedule").click()
+    await expect(page.locator("#upcoming tbody tr").filter(has_text="requested by")).to_contain_text("in 6 d 23 h")
     await page.goto(url)
     await expect(page.locator("#state")).to_have_text(" created")
     await expect(page.locator("#facts")).to_contain_text("waiting for its time")
@@ -149,8 +149,9 @@ async def test_second_one_with_the_same_key_is_said_to_be_the_first(
         await expect(dialog).to_have_count(0)
     assert urls[0] == urls[1]
     assert unquote(urls[0]).startswith(f"/runs/{name}@r-")
-    await expect(page.locator("#runs tbody tr")).to_have_count(1)
-    await expect(page.locator("#runs tbody tr")).to_contain_text(re.compile("success.*manual"))
+    await page.get_by_role("tab", name="Runs").click()
+    await expect(page.locator("#recent tbody tr")).to_have_count(1)
+    await expect(page.locator("#recent tbody tr")).to_contain_text(re.compile("success.*manual"))
 
 
 async def test_broadcast_runs_on_each_worker_and_is_shown_so(console: Console, cluster: Cluster, name: str) -> None:
@@ -174,4 +175,5 @@ async def test_broadcast_runs_on_each_worker_and_is_shown_so(console: Console, c
         await expect(state.get_by_title(re.compile("worker-1, worker-other")).first).to_be_visible()
         await page.get_by_role("button", name="Kill").click()
         await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
-        await expect(page.locator("#runs tbody tr").filter(has_text="killed")).to_have_count(2)
+        await page.get_by_role("tab", name="Runs").click()
+        await expect(page.locator("#recent tbody tr").filter(has_text="killed")).to_have_count(2)

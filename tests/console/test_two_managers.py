@@ -133,7 +133,7 @@ async def test_runs_kills_and_deletes_are_live_whoever_answers(
     await expect(row.locator(".c-state")).to_have_text(" enabled")
 
     await choose(page, "Log", name)
-    runs = page.locator("#runs tbody tr")
+    runs = page.locator("#recent tbody tr")
     await expect(runs.filter(has_text="seen enough")).to_have_count(1)
     await runs.get_by_role("link", name="success").last.click()
     await expect(page.locator("#output")).to_have_text("done")

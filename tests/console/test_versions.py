@@ -19,7 +19,7 @@ async def open_versions(console: Console, cluster: Cluster, name: str) -> Page:
     await cluster.save(name, "echo second", "@yearly", retry={"limit": 3}, labels={"team": "b"}, timezone="Asia/Tokyo")
     page = await console.open(f"/jobs/{name}")
     await settled(page)
-    await page.locator("summary").filter(has_text="Versions").click()
+    await page.get_by_role("tab", name="Versions").click()
     await expect(page.locator("#versions tbody tr")).to_have_count(3)
     return page
 
@@ -41,7 +41,6 @@ async def test_versions_are_listed_and_compared(console: Console, cluster: Clust
     await expect(compared).to_have_count(3)  # of the retries their number alone
     if AXE.exists():
         assert await findings(page) == []
-    await page.locator("#versions-of").scroll_into_view_if_needed()
     await console.shoot_all(page, "versions", whole=True)
 
 
@@ -78,7 +77,7 @@ async def test_version_is_restored_unless_the_job_was_changed_meanwhile(
     await console.shoot_all(page, "versions-restore")
     await cluster.save(name, "echo third", "@yearly")
     await dialog.get_by_role("button", name="Restore").click()
-    await expect(page.locator("#toasts")).to_contain_text("nothing was restored")
+    await expect(page.locator("#toasts")).to_contain_text("Not restored")
     await expect(rows).to_have_count(4)
     await rows.nth(3).get_by_role("button", name="Restore").click()
     await dialog.get_by_role("button", name="Restore").click()
@@ -93,23 +92,26 @@ async def test_deleted_job_is_at_its_address_and_comes_back(console: Console, cl
     page = await console.open(f"/jobs/{name}")
     await expect(page.locator("#deleted")).to_contain_text("Deleted by api 127.0.0.1")
     await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
-    await expect(page.locator("#upcoming")).to_contain_text("it is deleted")
+    await expect(page.locator("#versions tbody tr")).to_have_count(1)
     if AXE.exists():
         assert await findings(page) == []
-    await page.locator("summary").filter(has_text="Definition").click()
+    await page.get_by_role("tab", name="Definition").click()
     await expect(page.locator("#definition")).to_contain_text("echo back again")
     await console.shoot_all(page, "job-deleted", whole=True)
-    versions = page.locator("summary").filter(has_text="Versions")
-    await versions.click()
     await page.evaluate("window.dispatchEvent(new Event('pagehide'))")
-    async with page.expect_response("**/fires"):
+    async with page.expect_response("**/versions"):
         await page.evaluate("window.dispatchEvent(new Event('pageshow'))")  # it was left, and is back: it looks again
     await expect(page.locator("#versions")).to_be_hidden()
-    await versions.click()
+    await page.get_by_role("tab", name="Schedule").click()
+    await expect(page.locator("#upcoming")).to_contain_text("the job is deleted")
+    await page.get_by_role("tab", name="Versions").click()
     await page.locator("#versions").get_by_role("button", name="Restore").click()
     await page.get_by_role("dialog").get_by_role("button", name="Restore").click()
     await expect(page.locator("#facts")).to_contain_text("echo back again")
     await expect(page.locator("#deleted")).to_have_count(0)
 
     await page.goto(f"/jobs/{name}-never")
-    await expect(page.locator("#problem")).to_contain_text("there is no job")
+    await expect(page.locator("#missing")).to_contain_text("there is no job")
+    await expect(page.locator("#job")).to_be_hidden()
+    await expect(page.locator("#missing a")).to_have_count(2)
+    await console.shoot_all(page, "job-unknown")

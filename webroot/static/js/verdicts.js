@@ -44,7 +44,7 @@ const UNKNOWN = ["circle", "idle"];
 export const codeOf = ({ status, state }) => (state === "ending" ? state : status ?? state);
 
 /** @param {string} code */
-const toneOf = (code) => (LOOKS[code] ?? UNKNOWN)[1];
+export const toneOf = (code) => (LOOKS[code] ?? UNKNOWN)[1];
 
 /**
  * Glyph and word of a verdict or of a state.
@@ -89,7 +89,7 @@ export function strip(recent, when) {
 }
 
 /** @param {{status: string}[]} recent */
-function summary(recent) {
+export function summary(recent) {
   /** @type {Map<string, number>} */
   const counts = new Map();
   for (const { status } of recent) counts.set(status, (counts.get(status) ?? 0) + 1);

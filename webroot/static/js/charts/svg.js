@@ -30,7 +30,7 @@ export function s(tag, attributes = {}, ...children) {
     if (typeof value === "function") element.addEventListener(name.slice(2), /** @type {any} */ (value));
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((one) => one !== null && one !== undefined && one !== false));
+  element.append(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
   return element;
 }
 

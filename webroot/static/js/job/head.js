@@ -1,4 +1,5 @@
 /** The head of a job's page: its state, what can be done to it, what it is. */
+import { now } from "../clock.js";
 import { mayAnything, offered } from "../caller.js";
 import { byId, h, icon } from "../dom.js";
 import { facts } from "../grid.js";
@@ -8,6 +9,7 @@ import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { badge } from "../verdicts.js";
+import { parts, zoneFor } from "../zones.js";
 import { showDefinition } from "./definition.js";
 import { commandOf, expressions, outside, pairsOf } from "./values.js";
 
@@ -17,7 +19,7 @@ export function showHead(job) {
   const zone = spec?.timezone;
   redraw(byId("state"), badge(job.state));
   redraw(byId("actions"), buttons(job));
-  if (spec) showDefinition(byId("definition"), job);
+  if (spec) showDefinition(job);
   const paused = job.state === "paused" && job.paused;
   redraw(byId("paused"), paused && h("p", { class: "note" }, icon("pause-circle"), h("span", {},
     t("job.paused", { by: paused.by ?? "?" }), " ", stamp(paused.sinceMs, { zone }), paused.reason && `: ${paused.reason}`)));
@@ -25,7 +27,6 @@ export function showHead(job) {
     ["job.about", spec?.description && h("div", { class: "wraps" }, visible(spec.description))],
     ["job.links", spec?.links?.length > 0 && spec.links.map((/** @type {any} */ { title, url }) => h("div", {}, outside(title || url, url)))],
     ["column.schedule", spec && [h("div", {}, job.words), ...expressions(spec.cronExpr).flatMap((one, at) => [at > 0 && "| ", h("code", { class: "expression" }, one)]), h("span", { class: "zone" }, zone)]],
-    ["column.next", next(job, zone)],
     ["column.running", job.running.map(running)],
     ["job.where", spec && where(spec)],
     ["column.labels", spec && chips(pairsOf(spec.labels))],
@@ -33,10 +34,11 @@ export function showHead(job) {
   ]));
 }
 
-/** @param {any} job @param {string} zone */
-function next(job, zone) {
-  if (job.nextFire) return [stamp(job.nextFire.ms, { as: "until" }), h("div", { class: "sub" }, stamp(job.nextFire.ms, { zone }))];
-  return job.state === "enabled" && job.spec?.after ? t("jobs.after") : null;
+/** In which zone the times of the page are, and in which the schedule. @param {string | undefined} own the job's */
+export function showZones(own) {
+  const shown = zoneFor(own);
+  const named = (/** @type {string} */ zone) => (zone === "UTC" ? zone : `${zone} (UTC${parts(now(), zone).offset})`);
+  redraw(byId("zones"), icon("clock"), " ", t("job.zones", { zone: named(shown) }), own && own !== shown && [" ", h("strong", {}, t("job.zones.schedule", { zone: named(own) }))]);
 }
 
 /** On which workers, and before which others. @param {any} spec */

@@ -1,25 +1,30 @@
-/** One job: its fires, its runs, its versions; a deleted one has them still. */
+/** One job: whether it is well, its runs, its schedule, its versions; a deleted one has them still. */
 import { act } from "../actions.js";
 import { get, jobPath } from "../api.js";
 import { everySecond, now } from "../clock.js";
 import { byId, delegate, h, icon } from "../dom.js";
 import { onKey } from "../keys.js";
+import { encoded } from "../links.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
-import { RunList } from "../runs/list.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { getJob } from "../written.js";
+import { onChange } from "../zones.js";
 import { showDefinition } from "./definition.js";
+import { Durations } from "./durations.js";
 import { Fires } from "./fires.js";
-import { showHead } from "./head.js";
+import { showHead, showZones } from "./head.js";
+import { showHealth } from "./health.js";
 import { showNotifications } from "./notifications.js";
+import { showSchedule } from "./schedule.js";
 import { showStatisticsWhenOpened } from "./statistics.js";
+import { Tabs } from "./tabs.js";
 import { Versions } from "./versions.js";
 
-/** @typedef {{name: string, job: any, isGone: boolean, runs: RunList, fires: Fires, versions: Versions}} Shown */
+/** @typedef {{name: string, job: any, isGone: boolean, fires: Fires, versions: Versions, tabs: Tabs}} Shown */
 
 /** @param {string} name */
 export async function start(name) {
@@ -27,22 +32,26 @@ export async function start(name) {
     page.heard();
     void page.now();
   };
-  const runs = new RunList(byId("runs"), { caption: t("job.log"), query: () => ({ job: name }), job: false, zoneOf: () => shown.job?.spec?.timezone });
+  const tabs = new Tabs((tab) => {
+    if (tab === "overview") void durations.open();
+    void page.now();
+  });
+  const durations = new Durations(name, () => shown.job?.spec?.timezone, () => tabs.open === "overview");
   /** @type {Shown} */
-  const shown = { name, job: null, isGone: false, runs, fires: new Fires(name, () => void page.now()), versions: new Versions(name, again) };
+  const shown = { name, job: null, isGone: false, tabs, fires: new Fires(name, () => void page.now()), versions: new Versions(name, again) };
   const page = new Refresher(async (signal) => {
     try {
       await load(shown, signal);
     } catch (error) {
       if (signal.aborted) throw error;
+      if (error.status === 404) return showMissing(name, error.message);
       note(byId("problem"), error.message);
       if (error.mayPass) page.soon();
     }
-    byId("facts").setAttribute("aria-busy", "false");
   });
+  byId("all-runs").setAttribute("href", `/runs?job=${encoded(name)}`);
   showStatisticsWhenOpened(name);
   void showNotifications(name);
-  runs.onStep = () => void page.now();
   delegate(byId("actions"), "click", "[data-action]", async ({ dataset: { action } }) => {
     if (!(await act(action, name))) return;
     if (action === "delete") window.location.assign("/jobs");
@@ -51,15 +60,16 @@ export async function start(name) {
   on(["again", "workers", "health"], () => page.soon());
   on(["jobs"], ({ all, names = [] }) => (all || names.includes(name)) && page.heard());
   on(["runs"], ({ jobs }) => name in jobs && page.heard());
+  onChange(() => showZones(shown.job?.spec?.timezone));
   everySecond(() => shown.job?.nextFire && shown.job.nextFire.ms < now() - 500 && page.soon());
   onKey("e", () => document.getElementById("edit")?.click());
   await page.now();
-  if (window.location.hash === "#log") byId("log").scrollIntoView();
+  if (tabs.open === "overview" && !byId("job").hidden) await durations.open();
 }
 
 /** @param {Shown} shown @param {AbortSignal} signal */
 async function load(shown, signal) {
-  const { name, runs, fires, versions } = shown;
+  const { name, fires, versions, tabs } = shown;
   try {
     shown.job = await getJob(name, { signal });
   } catch (error) {
@@ -71,12 +81,25 @@ async function load(shown, signal) {
     shown.isGone = false;
     byId("facts").hidden = false;
     showHead(job);
-    byId("facts").setAttribute("aria-busy", "false");
+    showZones(job.spec?.timezone);
   }
-  const parts = await Promise.allSettled([fires.load(job, signal), runs.load(signal), versions.isOpen && versions.load(signal)]);
+  byId("missing").hidden = true;
+  byId("job").hidden = false;
+  const loads = { runs: () => fires.load(job, signal), schedule: () => showSchedule(name, job, signal), versions: () => versions.load(signal) };
+  const parts = await Promise.allSettled([job && showHealth(job, signal), loads[tabs.open]?.()]);
+  byId("job").setAttribute("aria-busy", "false");
   const failed = parts.find(({ status }) => status === "rejected"); // only now: else what is late could come after what is newer
   if (failed) throw failed.reason;
   note(byId("problem"), job?.problem ?? null); // while they fail, what is said stays
+}
+
+/** There is no such job, and there was none. @param {string} name @param {string} message */
+function showMissing(name, message) {
+  byId("job").hidden = true;
+  byId("missing").hidden = false;
+  [byId("actions"), byId("state"), byId("problem")].forEach((box) => redraw(box));
+  redraw(byId("missing"), h("div", { class: "empty" }, h("p", {}, h("strong", {}, t("job.missing")), h("br"), message),
+    h("p", { class: "buttons-of" }, h("a", { class: "btn btn-plain", href: `/jobs?q=${encoded(name)}` }, t("job.missing.search")), h("a", { class: "btn btn-plain", href: "/new" }, t("jobs.first")))));
 }
 
 /** Whether there was such a job: then its versions are there, and the way back. @param {Shown} shown @param {AbortSignal} signal */
@@ -86,11 +109,13 @@ async function showGone(shown, signal) {
   const last = await get(`${jobPath(shown.name)}/versions/${items[0].revision}`, { signal });
   shown.job = null;
   [byId("actions"), byId("state"), byId("facts")].forEach((box) => redraw(box));
-  showDefinition(byId("definition"), last, ["name"]);
+  redraw(byId("health"));
+  showDefinition(last);
+  showZones(undefined);
   byId("facts").hidden = true;
   redraw(byId("paused"), h("p", { class: "note note-warn", id: "deleted" }, icon("trash"), h("span", {},
     t("job.deleted", { by: deleted.by ?? "?" }), " ", stamp(deleted.ms), ", ", stamp(deleted.ms, { as: "ago" }), ". ", t("job.deleted.back"))));
-  if (!shown.isGone) shown.versions.open(); // else who has closed them would see them opened each time
+  if (!shown.isGone) shown.tabs.choose("versions"); // else who has gone elsewhere would come back here each time
   shown.isGone = true;
   return true;
 }

@@ -6,11 +6,19 @@ import { byId, fill, h, icon } from "../dom.js";
 import { grid } from "../grid.js";
 import { announce, note, toast } from "../notices.js";
 import { Refresher } from "../refresher.js";
-import { labelOf } from "../schema.js";
 import { stamp } from "../stamp.js";
 import { listed, t, word } from "../text.js";
 import { wrote } from "../written.js";
-import { differences } from "./definition.js";
+import { differences, inline, nameOf } from "./definition.js";
+
+/** What was done, and to which fields, small changes in full; a pause says why. @param {any} version */
+function whatOf({ action, changed, changes = [], pausedReason }) {
+  const isSaid = (/** @type {string} */ field) => field === "enabled" && (action === "pause" || action === "resume");
+  const known = new Set(changes.map((/** @type {any} */ one) => one.field));
+  const others = changed.filter((/** @type {string} */ field) => !isSaid(field) && !known.has(field));
+  return [action ? word("change", action) : t("versions.first"), pausedReason && `: ${pausedReason}`,
+    ...changes.filter((/** @type {any} */ one) => !isSaid(one.field)).map(inline), others.length > 0 && h("div", { class: "sub" }, listed(others.map(nameOf)))];
+}
 
 export class Versions {
   /** @param {string} name @param {() => void} restored */
@@ -26,17 +34,6 @@ export class Versions {
     this.comparing = new Refresher((signal) => this.compare(signal));
     this.loads = 0;
     this.shown = 0;
-    this.details = byId("versions-of");
-    this.details.addEventListener("toggle", () => this.isOpen && void this.load());
-    if (window.location.hash === "#versions-of") this.open();
-  }
-
-  get isOpen() {
-    return this.details.hasAttribute("open");
-  }
-
-  open() {
-    this.details.setAttribute("open", "");
   }
 
   /** @param {AbortSignal} [signal] @returns {Promise<any>} the answer, or null */
@@ -67,7 +64,7 @@ export class Versions {
       { key: "revision", draw: (/** @type {any} */ one) => [String(one.revision), one.current && h("div", { class: "sub" }, icon("check2"), " ", t("versions.current"))] },
       { key: "when", draw: (/** @type {any} */ one) => [stamp(one.savedMs), h("div", { class: "sub" }, stamp(one.savedMs, { as: "ago" }))] },
       { key: "who", draw: (/** @type {any} */ one) => one.savedBy, className: "wraps" },
-      { key: "what", draw: (/** @type {any} */ one) => [word("change", one.action), one.changed.length > 0 && h("div", { class: "sub" }, listed(one.changed.map(labelOf)))], className: "wraps" },
+      { key: "what", draw: whatOf, className: "wraps" },
       { key: "actions", draw: (/** @type {any} */ one) => this.buttons(one) },
     ];
     fill(box, h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("versions.title") }, grid(t("versions.title"), columns, this.items, "auto stack versions")), this.chooser());

@@ -1,0 +1,145 @@
+/** Is the job well? One sentence, the end of what went wrong, its newest runs as bars, and how long they take. */
+import { get } from "../api.js";
+import { byId, h, icon } from "../dom.js";
+import { duration } from "../durations.js";
+import { facts } from "../grid.js";
+import { runUrl } from "../links.js";
+import { printable } from "../printed.js";
+import { redraw } from "../redraw.js";
+import { stamp } from "../stamp.js";
+import { number, t, word } from "../text.js";
+import { summary, toneOf, whyOf } from "../verdicts.js";
+import { full, parts, zoneFor } from "../zones.js";
+
+const BAD = ["failed", "timeout", "lost", "missed"];
+const OF_A_RUN = ["success", "failed", "timeout", "killed", "lost"];
+const TAIL_LINES = 6;
+/** So many are kept of a job. */
+const MOST = 60;
+/** A bar has one of so many heights. */
+const LEVELS = 8;
+
+/** @typedef {import("../dom.js").Child} Child */
+/** @typedef {{status: string, planTime: number, runId: string, durationMs?: number}} Newest */
+
+/** The end of the output of the run that failed last; other runs' are not asked for. */
+const tail = { runId: "", text: "" };
+
+/** @param {any} job as GET /jobs/{name} says @param {AbortSignal} signal */
+export async function showHealth(job, signal) {
+  draw(job);
+  const { lastResult: last } = job;
+  if (!last || !BAD.includes(last.status) || !last.startTime || last.runId === tail.runId) return;
+  try {
+    const found = await get(`/runs/${encodeURIComponent(last.runId)}/output`, { query: { tail: TAIL_LINES }, signal });
+    Object.assign(tail, { runId: last.runId, text: (found.text ?? "").trimEnd() });
+    draw(job);
+  } catch (error) {
+    if (signal.aborted) throw error; // else the sentence says enough
+  }
+}
+
+/** @param {any} job */
+function draw(job) {
+  const [tone, glyph, says] = stateOf(job);
+  const { lastResult: last } = job;
+  const failed = tone === "bad" && last;
+  const box = byId("health");
+  box.className = `health is-${tone}`;
+  redraw(box,
+    h("div", { class: "health-says" }, h("span", { class: `tone-${tone}` }, icon(glyph)), h("p", {}, says)),
+    failed && h("p", { class: "health-why" }, whyOf(last), " ", last.runId && h("a", { href: runUrl(last.runId) }, t("health.run"))),
+    failed && tail.runId === last.runId && tail.text && h("pre", { class: "health-tail", tabindex: 0, "aria-label": t("health.tail") }, printable(tail.text)),
+    job.recent.length > 0 && [h("div", { class: "sub" }, t("health.newest", { n: job.recent.length })), bars(job.recent, job.spec?.timezone)],
+    h("dl", { class: "figures" }, facts(figures(job))));
+}
+
+/** @param {any} job @returns {[string, string, Child[]]} tone, icon, words */
+function stateOf(job) {
+  const zone = job.spec?.timezone;
+  const { lastResult: last, recent, running, usualMs, waiting } = job;
+  const going = running[0]?.startTime ? [...around(t("health.running", WHEN), stamp(running[0].startTime, { as: "lasting" })), " "] : [];
+  const usual = usualMs !== undefined && `${t("health.usual", { time: duration(usualMs) })} `;
+  if (job.state === "broken") return ["bad", "exclamation-triangle-fill", [h("strong", {}, t("health.broken"))]];
+  if (!last && job.warnings?.length) return ["idle", "question-diamond-fill", [h("strong", {}, t("health.unknown")), " ", ...going]];
+  if (!last && waiting) return ["warn", "hourglass-bottom", [h("strong", {}, around(t("health.waiting", { ...WHEN, why: whyOf({ ...waiting, verdict: "waiting" }) }), stamp(waiting.planTime, { zone })))]];
+  if (!last) return going.length ? ["run", "play-circle-fill", [h("strong", {}, going), t("health.first")]] : ["idle", "circle-half", [h("strong", {}, t("health.never"))]];
+  const streak = streakOf(recent), n = streak.length;
+  const more = [...lastSuccess(job, zone), usual, ...going];
+  if (BAD.includes(last.status)) {
+    const many = n === recent.length && n >= MOST ? "health.failing.least" : "health.failing";
+    const said = n > 1 ? t(many, { ...WHEN, n }) : t(`health.${last.status}`, WHEN);
+    return ["bad", "x-circle-fill", [h("strong", {}, around(said, stamp(streak[0]?.planTime ?? last.planTime, { zone }))), " ", ...more]];
+  }
+  if (last.status === "success") {
+    return ["ok", "check-circle-fill", [h("strong", {}, around(t(n > 1 ? "health.well" : "health.success", { ...WHEN, n }), stamp(last.endTime ?? last.planTime, { as: "ago" }))), " ", usual, ...going]];
+  }
+  const what = [word("verdict", last.status), whyOf(last)].filter(Boolean).join(", ");
+  return ["idle", toneOf(last.status) === "warn" ? "stop-circle-fill" : "skip-forward-fill", [h("strong", {}, around(t("health.last", { ...WHEN, what }), stamp(last.planTime, { zone }))), " ", ...more]];
+}
+
+/** @param {number} ms @param {string} zone */
+const clock = (ms, zone) => parts(ms, zone).time;
+
+/** Where a time stands in a text. */
+const WHEN = { when: "\0" };
+
+/** A text with a time in it, which each language puts where it belongs. @param {string} text @param {HTMLElement | null} time @returns {Child[]} */
+function around(text, time) {
+  const [before, after] = text.split(WHEN.when);
+  return [before, time, after];
+}
+
+/** @param {any} job @param {string} [zone] @returns {Child[]} */
+function lastSuccess({ lastSuccessTime, recent }, zone) {
+  const ms = lastSuccessTime ?? recent.findLast((/** @type {Newest} */ one) => one.status === "success")?.planTime;
+  return ms ? [...around(t("health.last.success", WHEN), stamp(ms, { zone })), " "] : [t("health.no.success"), " "];
+}
+
+/** The newest that all failed, or all did not. @param {Newest[]} recent */
+function streakOf(recent) {
+  const isBad = (/** @type {Newest | undefined} */ one) => BAD.includes(one?.status ?? "");
+  const end = recent.findLastIndex((one) => isBad(one) !== isBad(recent.at(-1)));
+  return recent.slice(end + 1);
+}
+
+/** @param {any} job @returns {[string, Child | Child[]][]} */
+function figures({ recent, usualMs, spec, state, nextFire }) {
+  const own = spec?.timezone;
+  const runs = recent.filter((/** @type {Newest} */ one) => OF_A_RUN.includes(one.status));
+  const good = runs.filter((/** @type {Newest} */ one) => one.status === "success");
+  const took = good.flatMap(({ durationMs }) => durationMs ?? []).sort((one, other) => one - other);
+  return [
+    ["health.rate", runs.length > 0 && [`${number(Math.floor((100 * good.length) / runs.length))} %`, h("span", { class: "sub" }, ` ${t("health.of", { good: good.length, n: runs.length })}`)]],
+    ["health.median", usualMs !== undefined && duration(usualMs)],
+    ["health.p95", usualMs !== undefined && duration(took[Math.ceil(0.95 * took.length) - 1])],
+    ["column.next", nextFire ? [stamp(nextFire.ms, { as: "until" }), h("span", { class: "sub" }, " ", stamp(nextFire.ms, { zone: own }), own && own !== zoneFor(own) && ` = ${clock(nextFire.ms, own)} ${own}`)] : state === "enabled" && spec?.after && t("jobs.after")],
+  ];
+}
+
+/**
+ * The newest runs, oldest first: a link each, as high as it took long. Arrow keys move among them: they are one stop.
+ * @param {Newest[]} recent @param {string} [zone]
+ */
+function bars(recent, zone) {
+  const took = recent.flatMap(({ durationMs }) => durationMs ?? []).sort((one, other) => one - other);
+  const most = took[Math.ceil(0.95 * took.length) - 1] ?? 1;
+  const links = recent.map(({ status, planTime, runId, durationMs }, at) => {
+    const level = durationMs === undefined ? 1 : Math.max(1, Math.min(LEVELS, Math.ceil((LEVELS * durationMs) / Math.max(1, most))));
+    const says = [word("verdict", status), full(planTime, zoneFor(zone)), durationMs !== undefined && duration(durationMs)].filter(Boolean).join(", ");
+    return h("a", { class: `bar-of tone-${toneOf(status)} is-${status} level-${level}`, href: runUrl(runId), "data-key": `${runId} ${status}`, "aria-label": says, title: says, tabindex: at === recent.length - 1 ? 0 : -1 });
+  });
+  return h("div", { class: "strip strip-large", role: "group", "aria-label": `${t("health.strip")}: ${summary(recent)}` }, links);
+}
+
+/** Moves among the bars. @param {KeyboardEvent} event */
+function step(event) {
+  const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".strip-large a")]);
+  const at = links.indexOf(/** @type {HTMLElement} */ (event.target));
+  const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: links.length - 1 }[event.key];
+  if (at < 0 || next === undefined) return;
+  event.preventDefault();
+  links[Math.max(0, Math.min(links.length - 1, next))].focus();
+}
+
+byId("health").addEventListener("keydown", step);
