@@ -24,9 +24,9 @@ _LONGEST_MS: Final = 86_400_000
 _LEAST_MS: Final = 1_000
 """What a run takes of which nothing is known, and the least that is told of any."""
 _FEWEST: Final = 3
-_MOST_FIRES: Final = 1_000_000
+_MOST_FIRES: Final = 4_000_000
 """Found one by one, of all schedules together."""
-_OF_EACH: Final = (24, 3_000)
+_OF_EACH: Final = (200, 3_000)
 """Found of one schedule, at least and at most."""
 
 
@@ -119,11 +119,12 @@ class _Sums:
             self._level(self._from_ms, self._to_ms, jobs / round_ms, slots * rhythm.takes_ms / round_ms)
             return
         fires = rhythm.schedule.fires_between_ms(self._from_ms - rhythm.takes_ms - 1, self._to_ms - 1, most)
-        free_ms = 0
-        for plan_ms in fires:
-            at_ms = dispatch_ms(rhythm.sequence, rhythm.schedule, rhythm.jitter_s, plan_ms)
+        if rhythm.jitter_s:
+            fires = [dispatch_ms(rhythm.sequence, rhythm.schedule, rhythm.jitter_s, plan_ms) for plan_ms in fires]
+        free_ms, of_minutes = 0, self._fires
+        for at_ms in fires:
             if self._from_ms <= at_ms < self._to_ms:
-                self._fires[(at_ms - self._from_ms) // MINUTE_MS] += jobs
+                of_minutes[(at_ms - self._from_ms) // MINUTE_MS] += jobs
             if at_ms >= free_ms or rhythm.meets:
                 free_ms = at_ms + rhythm.takes_ms
                 self._change(at_ms, free_ms, slots)
@@ -140,16 +141,16 @@ class _Sums:
         self._estimated += jobs
         at_ms = rhythm.schedule.next_after_ms(fires[-1])
         while at_ms is not None and at_ms < self._to_ms:
-            hour_ends_ms = min((at_ms // _HOUR_MS + 1) * _HOUR_MS, self._to_ms)
             if gap_ms >= _HOUR_MS:
-                hour_ends_ms = min(at_ms + MINUTE_MS, self._to_ms)
-                self._level(at_ms, hour_ends_ms, jobs / MINUTE_MS, 0)
+                self._level(at_ms, at_ms + 1, jobs, 0)
                 self._change(at_ms, at_ms + rhythm.takes_ms, slots)
-            else:
-                self._level(
-                    at_ms, hour_ends_ms, jobs / gap_ms, slots * (together if rhythm.meets else min(together, 1))
-                )
-            at_ms = rhythm.schedule.next_after_ms(hour_ends_ms - 1)
+                at_ms = rhythm.schedule.next_after_ms(at_ms)
+                continue
+            begun_ms, ends_ms = at_ms, at_ms
+            while at_ms is not None and at_ms < self._to_ms and at_ms - ends_ms <= gap_ms:
+                ends_ms = min((at_ms // _HOUR_MS + 1) * _HOUR_MS, self._to_ms)
+                at_ms = rhythm.schedule.next_after_ms(ends_ms - 1)
+            self._level(begun_ms, ends_ms, jobs / gap_ms, slots * (together if rhythm.meets else min(together, 1)))
 
     def _level(self, from_ms: int, to_ms: int, fires_a_ms: float, slots: float) -> None:
         """So many from here to there; minutes are not cut."""
@@ -163,7 +164,7 @@ class _Sums:
         self._change(from_ms, to_ms, slots)
 
     def _change(self, from_ms: int, to_ms: int, slots: float) -> None:
-        first, end = ((ms - self._from_ms) // 1000 for ms in (from_ms, to_ms))
+        first, end = (from_ms - self._from_ms) // 1000, (to_ms - self._from_ms) // 1000
         last = len(self._slots) - 1
         if end > 0 and first < last:
             self._slots[max(first, 0)] += slots

@@ -87,6 +87,15 @@ class Cron:
         """The matching ones, from 1970 to 2199."""
         return _matching_days(self.years, self.months, self.month_days)
 
+    def times(self, most: int) -> list[int] | None:
+        """The matching seconds of each day that matches; None where there are more than so many."""
+        if self.hours.bit_count() * self.minutes.bit_count() * self.seconds.bit_count() > most:
+            return None
+        hours, minutes, seconds = map(_bits, (self.hours, self.minutes, self.seconds))
+        return [
+            hour * 3600 + minute * 60 + second for hour in hours for minute in minutes for second in seconds
+        ]  # fmt: skip
+
     def next_local(self, after: int) -> int | None:
         """The first match strictly later than these local seconds, or None when there is none up to the last year."""
         day, second = divmod(max(after + 1, FIRST_LOCAL), DAY_SECONDS)
@@ -305,6 +314,10 @@ def _shape(first_ordinal: int, length: int) -> int:
 
 def _month_length(year: int, month: int) -> int:
     return _MONTH_LENGTHS[month] + (month == 2 and is_leap(year))
+
+
+def _bits(mask: int) -> list[int]:
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def _first_bit(mask: int, start: int) -> int:

@@ -14,6 +14,7 @@ Source: job-model.md, *Time zones and daylight saving*.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -92,6 +93,9 @@ __all__ = ["CronSchedule", "Fire", "Schedule", "parse_cron", "tzdata_version"]
 _CACHED_EXPRESSIONS = 16_384
 
 _shared_cron = lru_cache(maxsize=_CACHED_EXPRESSIONS)(parse)
+
+_TIMES_AT_ONCE = 1440
+"""Of a day: those that fire more often are stepped through."""
 
 # A clock is never further than this from UTC, so instants beyond are before or after every fire.
 _EARLIEST, _LATEST = -2 * DAY_SECONDS, LAST_LOCAL + 2 * DAY_SECONDS
@@ -234,6 +238,29 @@ class CronSchedule(Schedule):
         at_ms = self.search_last_ms(ms)
         object.__setattr__(self, "_found_previous", ((ms, at_ms), *self._found_previous[:1]))
         return at_ms
+
+    def fires_between_ms(self, lo: int, hi: int, limit: int) -> list[int]:
+        """As of any schedule; a day at a time where no change of the clocks is near, which costs a tenth."""
+        fires: list[int] = []
+        zone, times = self._zone, self._cron.times(_TIMES_AT_ONCE)
+        at = self.next_after_ms(lo)
+        while at is not None and at <= hi and len(fires) < limit:
+            segment = zone.segment(at // 1000)
+            local = at // 1000 + zone.offsets[segment]
+            midnight = local - local % DAY_SECONDS
+            begins = midnight - zone.offsets[segment]
+            if (
+                times is None
+                or max(zone.starts[segment] + zone.offsets[segment], zone.high_water[segment]) >= midnight
+                or begins + DAY_SECONDS > zone.starts[segment + 1]
+            ):
+                fires.append(at)
+            else:
+                first = bisect_left(times, local - midnight)
+                last = bisect_right(times, hi // 1000 - begins, first, min(len(times), first + limit - len(fires)))
+                fires += [(begins + time) * 1000 for time in times[first:last]]
+            at = self.next_after_ms(fires[-1])
+        return fires
 
     def days(self, zone: Zone) -> Days:
         if zone is not self._zone:

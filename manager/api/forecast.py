@@ -50,7 +50,7 @@ class ForecastQuery(WhichJobs):
     from_ms: Annotated[Instant, Field(alias="from", description="From here on; now. With `to`, at most 24 hours.")]
     to: Annotated[Instant, Field(description="Up to here, instead of `hours`.")]
     hours: Annotated[int, whole(1, 24, 24), Field(description="So many hours.")]
-    buckets: Annotated[int, whole(1, MOST_BUCKETS, 288), Field(description="At most so many.")]
+    buckets: Annotated[int, whole(1, MOST_BUCKETS, 300), Field(description="At most so many.")]
 
 
 class CrowdQuery(WhichJobs):
@@ -115,7 +115,7 @@ async def show_crowd(request: web.Request) -> web.Response:
         "items": [
             {
                 "name": one.job.name, "revision": one.job.revision, "fires": one.fires, "slots": one.slots,
-                "usualMs": one.usual_ms, "words": job_words(one.job.saved.spec, language),
+                "usualMs": one.usual_ms, "words": job_words(one.job.saved.spec, language), "timezone": one.job.saved.spec.timezone,
                 "maySpread": rights(request).may(Role.EDITOR, one.job.labels),
             }
             for one in found[: asked.limit] if one.job.saved is not None
@@ -141,7 +141,7 @@ async def preview_spread(request: web.Request) -> web.Response:
         "before": _peak(was), "after": _peak(would),
         "items": [
             {
-                "name": job.name, "revision": job.revision, "changes": old != new,
+                "name": job.name, "revision": job.revision, "changes": old != new, "timezone": old.timezone,
                 "may": rights(request).may(Role.EDITOR, job.labels),
                 "before": _schedule(old, now_ms, language), "after": _schedule(new, now_ms, language),
             }

@@ -234,7 +234,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answers={200: record({
             "from": MS, "to": MS, "total": COUNT, "fires": COUNT, "items": array(record({
                 "name": TEXT, "revision": COUNT, "fires": COUNT, "slots": COUNT, "usualMs": maybe(COUNT),
-                "words": TEXT, "maySpread": TRUTH,
+                "words": TEXT, "timezone": TEXT, "maySpread": TRUTH,
             })), "warnings": array(TEXT),
         })},
     ),
@@ -244,7 +244,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         takes=forecast.BODY.schema, refuses=(404,),
         answers={200: record({
             "by": TEXT, "jitterSeconds": maybe(COUNT), "before": _PEAK, "after": _PEAK, "items": array(record({
-                "name": TEXT, "revision": COUNT, "changes": TRUTH, "may": TRUTH, "before": {"type": "object"},
+                "name": TEXT, "revision": COUNT, "changes": TRUTH, "may": TRUTH, "timezone": TEXT, "before": {"type": "object"},
                 "after": {"type": "object"},
             })),
         })},

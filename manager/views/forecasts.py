@@ -27,6 +27,8 @@ from manager.watch.watching import Watching
 _KEPT: Final = 32
 """Forecasts, each of at most a week's minutes."""
 _SHARE: Final = 20
+_LONG_S: Final = 0.3
+"""What takes less is done again whenever a job has changed."""
 _JOBS_A_READ: Final = 500
 _READING_S: Final = 0.2
 """So long the log store is asked how long runs take, for one forecast."""
@@ -111,7 +113,8 @@ class Forecasts:
         self._kept.pop(key, None)
         while len(self._kept) >= _KEPT:
             del self._kept[next(iter(self._kept))]
-        self._kept[key] = kept = _Kept(edition, now_s + _SHARE * (now_s - begun_s), wanted)
+        took_s = now_s - begun_s
+        self._kept[key] = kept = _Kept(edition, now_s + (_SHARE * took_s if took_s > _LONG_S else 0), wanted)
         return kept
 
     async def _beside(self, work: Callable[[], _T]) -> _T:

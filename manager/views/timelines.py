@@ -125,17 +125,21 @@ class Timelines:
         """UnavailableError: the jobs have not been read yet. Without the log store, what is to come and what runs."""
         await self._watching.ready()
         warnings = list(self._watching.warnings)
-        of_all = self._records(RunFilter(), rights, window, _RECORDS_OF_ALL)
         following: str | None = None
         match by:
             case LaneBy.JOB:
                 page = self._watching.catalog.page(query, rights, cursor=cursor, limit=limit)
-                read, lanes = await asyncio.gather(of_all, self._of_jobs(page.jobs, rights, window))
+                read, lanes = await asyncio.gather(
+                    self._records(RunFilter(), rights, window, _RECORDS_OF_ALL),
+                    self._of_jobs(page.jobs, rights, window),
+                )
                 total, following = page.total, page.next_cursor
             case LaneBy.WORKER:
-                read, (lanes, total) = await asyncio.gather(of_all, self._of_workers(rights, window, limit))
+                read, (lanes, total) = await asyncio.gather(
+                    self._records(RunFilter(), rights, window, _RECORDS_OF_ALL), self._of_workers(rights, window, limit)
+                )
             case _:
-                read = await of_all
+                read = await self._records(RunFilter(), rights, window, _RECORDS_OF_ALL)
                 lanes, total = self._of_labels(label, query, rights, window, read, limit)
         records, cut_ms = read
         if records is None:

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 from cronsim import CronSim
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from common.errors import ScheduleError
@@ -336,6 +336,7 @@ WHOLE_HOURS = PLACES.filter(lambda place: place[0] not in ("Australia/Lord_Howe"
     place=WHOLE_HOURS,
     off=MINUTES_OFF,
 )
+@example(expr="0 1 * * *", place=("Pacific/Apia", "2011-12-30T10:00+00:00"), off=timedelta(minutes=-1))
 def test_agrees_with_cronsim_on_daylight_saving(expr: str, place: tuple[str, str], off: timedelta) -> None:
     zone, around = place
     start = (datetime.fromisoformat(around) + off).astimezone(zone_info(zone))

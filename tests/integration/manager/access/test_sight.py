@@ -59,7 +59,7 @@ ADMIN_ONLY: Final = ("GET /metrics", "GET /api/v1/channels", "GET /api/v1/rules"
 """Calls for those who may read everything."""
 WITHOUT_JOBS: Final = frozenset({
     "GET /", "GET /jobs", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}",
-    "GET /workers", "GET /workers/{name}",
+    "GET /workers", "GET /workers/{name}", "GET /timeline",
     "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
     "GET /login", "GET /users", "GET /tokens", "GET /audit", "GET /access", "GET /account",
     "GET /alerts", "GET /notifications",
@@ -113,6 +113,20 @@ MATRIX: Final = {
     ),
     "GET /api/v1/jobs/{name}/calendar": Look(
         ours=(f"{JOBS}/ours-job/calendar",), theirs=(f"{JOBS}/{{job}}/calendar",), shows=('"days":',)
+    ),
+    "GET /api/v1/forecast": Look(
+        ours=("/api/v1/forecast", "/api/v1/forecast?q=hidden"), shows=('"jobs":', '"jobs":0')
+    ),
+    "GET /api/v1/forecast/week": Look(ours=("/api/v1/forecast/week?q=hidden",), shows=('"jobs":0',)),
+    "GET /api/v1/forecast/jobs": Look(
+        ours=("/api/v1/forecast/jobs", "/api/v1/forecast/jobs?q=hidden"), shows=("", '"total":0')
+    ),
+    "GET /api/v1/timeline": Look(
+        ours=(
+            "/api/v1/timeline", "/api/v1/timeline?q=hidden", "/api/v1/timeline?by=label&key=team",
+            "/api/v1/timeline?by=label&key=secret-label", "/api/v1/timeline?by=worker",
+        ),
+        shows=("ours-job@", '"total":0', "ours-job@", '"total":0', "ours-job@"),
     ),
     "GET /api/v1/jobs/{name}/durations": Look(
         ours=(f"{JOBS}/ours-job/durations", f"{JOBS}/moved-job/durations"), theirs=(f"{JOBS}/{{job}}/durations",),

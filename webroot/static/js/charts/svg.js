@@ -151,12 +151,12 @@ export function line({ body, x, y }, points, tone, { steps = false, dashed = fal
   body.append(s("path", { class: `line tone-${tone}${dashed ? " dashed" : ""}`, d: shape(points) ?? "", "aria-hidden": "true" }));
 }
 
-/** A line across, at a value or at a time, with a word. @param {Plot} plot @param {{x?: number, y?: number, text: string, tone: Tone}} options */
-export function rule({ body, x, y, width, height }, { x: at, y: value, text, tone }) {
+/** A line across, at a value or at a time, with a word. @param {Plot} plot @param {{x?: number, y?: number, text: string, tone: Tone, above?: boolean}} options */
+export function rule({ body, x, y, width, height }, { x: at, y: value, text, tone, above = false }) {
   const [x1, x2, y1, y2] = at === undefined ? [0, width, y(value), y(value)] : [x(at), x(at), 0, height];
   const end = x2 > width - 60;
   body.append(s("g", { class: `rule tone-${tone}`, "aria-hidden": "true" }, s("line", { x1, x2, y1, y2 }),
-    s("text", { x: end ? x2 - 4 : x1 + 4, y: Math.max(at === undefined ? y1 - 4 : 10, 10), "text-anchor": end ? "end" : "start" }, text)));
+    s("text", { x: end ? x2 - 4 : x1 + 4, y: above ? -4 : Math.max(at === undefined ? y1 - 4 : 10, 10), "text-anchor": end ? "end" : "start" }, text)));
 }
 
 /** The patterns of the tones, once a page. */

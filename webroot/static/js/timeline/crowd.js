@@ -7,7 +7,8 @@ import { announce, said, toast } from "../notices.js";
 import { stamp } from "../stamp.js";
 import { number, t } from "../text.js";
 import { wrote } from "../written.js";
-import { hourLabel } from "./pressure.js";
+import { zoneFor } from "../zones.js";
+import { whenOf } from "./pressure.js";
 
 const MOST = 100;
 
@@ -29,7 +30,7 @@ export async function showCrowd(from, to, query, saved) {
 
 /** @param {HTMLElement} place @param {any} found @param {{from: number, query: Record<string, string>, saved: () => void}} of */
 function list(place, found, of) {
-  const slots = found.items.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.slots, 0);
+  const title = `${whenOf(of.from)}: ${t("timeline.fires", { n: found.fires })}, ${t("timeline.total.job", { n: found.total })}`;
   const may = found.items.filter((/** @type {any} */ one) => one.maySpread);
   const boxes = new Map(may.map((/** @type {any} */ one) => [one.name, h("input", { type: "checkbox", checked: true, "aria-label": t("timeline.pick", { name: one.name }) })]));
   const by = h("select", { class: "form-control", id: "spread-by" }, h("option", { value: "minute" }, t("spread.minute")),
@@ -53,11 +54,11 @@ function list(place, found, of) {
     hold(look, false);
   });
   const rows = found.items.map((/** @type {any} */ one) => h("tr", {}, h("td", {}, boxes.get(one.name)), h("td", {}, h("a", { class: "row-name", href: jobUrl(one.name) }, one.name)),
-    h("td", {}, one.words), h("td", { class: "num" }, number(one.fires)), h("td", { class: "num" }, one.usualMs ? duration(one.usualMs) : "–"), h("td", { class: "num" }, number(one.slots))));
+    h("td", {}, one.words, zoneOf(one)), h("td", { class: "num" }, number(one.fires)), h("td", { class: "num" }, one.usualMs ? duration(one.usualMs) : "–"), h("td", { class: "num" }, number(one.slots))));
   const columns = ["", t("column.name"), t("column.schedule"), t("timeline.column.fires"), t("timeline.column.usual"), t("timeline.column.slots")];
-  fill(place, head(hourLabel(of.from, found.fires, slots), place), problem, may.length > 0 && form,
+  fill(place, head(title, place), problem, may.length > 0 && form,
     found.total > found.items.length && h("p", { class: "sub" }, t("timeline.crowd.more", { n: found.total - found.items.length })),
-    table(hourLabel(of.from, found.fires, slots), columns, rows));
+    table(title, columns, rows, 3));
   place.querySelector("h2")?.focus();
 }
 
@@ -79,8 +80,8 @@ function preview(place, told, wish, of) {
       hold(save, false);
     }
   });
-  const schedule = (/** @type {any} */ one) => [h("code", {}, codeOf(one)), h("div", { class: "sub" }, one.words)];
-  const rows = changed.map((/** @type {any} */ one) => h("tr", {}, h("td", {}, h("a", { class: "row-name", href: jobUrl(one.name) }, one.name)), h("td", {}, schedule(one.before)), h("td", {}, schedule(one.after)),
+  const schedule = (/** @type {any} */ shown, /** @type {any} */ one) => [h("code", {}, codeOf(shown)), h("div", { class: "sub" }, shown.words === shown.cronExpr ? null : shown.words, zoneOf(one))];
+  const rows = changed.map((/** @type {any} */ one) => h("tr", {}, h("td", {}, h("a", { class: "row-name", href: jobUrl(one.name) }, one.name)), h("td", {}, schedule(one.before, one)), h("td", {}, schedule(one.after, one)),
     h("td", {}, one.after.next && stamp(one.after.next.ms))));
   fill(place, head(t("spread.title", { n: changed.length }), place), problem,
     h("p", {}, t("spread.peak", { before: told.before.mostFires, after: told.after.mostFires, was: told.before.slots, would: told.after.slots })),
@@ -101,6 +102,9 @@ function ended(place, results, revisions, saved) {
   saved();
 }
 
+/** A schedule is in the zone of its job, where the reader sees times in another. @param {{timezone: string}} one */
+const zoneOf = ({ timezone }) => timezone !== zoneFor() && h("span", { class: "zone" }, " ", timezone);
+
 /** @param {any} schedule */
 function codeOf({ cronExpr, every, offset, jitterSeconds }) {
   const when = every ? `every ${every}${offset ? ` + ${offset}` : ""}` : [cronExpr].flat().join(" | ");
@@ -118,6 +122,6 @@ function close(place) {
   fill(place);
 }
 
-/** @param {string} title @param {string[]} columns @param {HTMLElement[]} rows */
-const table = (title, columns, rows) => h("div", { class: "scroll-x chart-table", role: "region", tabindex: 0, "aria-label": title },
-  h("table", { class: "grid auto" }, h("caption", { class: "visually-hidden" }, title), h("thead", {}, h("tr", {}, columns.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows)));
+/** @param {string} title @param {string[]} columns @param {HTMLElement[]} rows @param {number} [numbers] so many of the last columns */
+const table = (title, columns, rows, numbers = 0) => h("div", { class: "scroll-x chart-table", role: "region", tabindex: 0, "aria-label": title },
+  h("table", { class: "grid auto" }, h("caption", { class: "visually-hidden" }, title), h("thead", {}, h("tr", {}, columns.map((text, at) => h("th", { scope: "col", class: at >= columns.length - numbers ? "num" : null }, text)))), h("tbody", {}, rows)));

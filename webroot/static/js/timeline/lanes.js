@@ -30,14 +30,14 @@ export const marginOf = (width) => (width < 640 ? 8 : Math.min(Math.round(width 
  */
 export function lanesOf(width, answer, span) {
   const isNarrow = width < 640, step = isNarrow ? NARROW_LANE_PX : LANE_PX;
-  const chart = plot({ label: t("title.timeline"), width, height: answer.items.length * step + 28, x: [span.from, span.to], y: [0, 1], left: marginOf(width), top: 4, bottom: 24, right: isNarrow ? 8 : 12 });
+  const chart = plot({ label: t("title.timeline"), width, height: answer.items.length * step + 40, x: [span.from, span.to], y: [0, 1], left: marginOf(width), top: 16, bottom: 24, right: isNarrow ? 8 : 12 });
   timeAxis(chart, zoneFor());
   answer.items.forEach((lane, at) => {
     const row = s("g", { class: "lane", transform: `translate(0 ${at * step})` });
     chart.body.append(row);
     draw(row, lane, { chart, step, isNarrow, by: answer.by });
   });
-  if (now() > span.from && now() < span.to) rule(chart, { x: now(), text: t("timeline.now"), tone: "run" });
+  if (now() > span.from && now() < span.to) rule(chart, { x: now(), text: t("timeline.now"), tone: "run", above: true });
   return chart.svg;
 }
 

@@ -1,5 +1,6 @@
 /** The timeline: lanes over now, how full the minutes are above them, and the crowded hours of the week. */
 import { get } from "../api.js";
+import { fillOf, s } from "../charts/svg.js";
 import { chart } from "../charts/table.js";
 import { now } from "../clock.js";
 import { byId, delegate, fill, h } from "../dom.js";
@@ -7,7 +8,7 @@ import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
-import { number, t } from "../text.js";
+import { number, t, word } from "../text.js";
 import { onChange } from "../zones.js";
 import { showCrowd } from "./crowd.js";
 import { heatOf, heatRows } from "./heat.js";
@@ -31,8 +32,8 @@ export function start() {
     window.clearTimeout(settling);
     settling = window.setTimeout(() => void list.now(), SETTLED_MS);
   });
-  const showLanes = chart(byId("lanes"), { id: "lanes", title: t("timeline.lanes"), extra: h("span", { class: "sub" }, t("timeline.hint")) });
-  const showPressure = chart(byId("pressure"), { id: "pressure", title: t("timeline.pressure"), extra: legend() });
+  const showLanes = chart(byId("lanes"), { id: "lanes", title: t("timeline.lanes"), extra: legend() });
+  const showPressure = chart(byId("pressure"), { id: "pressure", title: t("timeline.pressure"), extra: slotsLegend() });
   const showHeat = chart(byId("heat"), { id: "heat", title: t("timeline.heat") });
   const crowd = (/** @type {number} */ from, /** @type {number} */ to) => void showCrowd(from, to, view.query, () => { list.heard(); week.heard(); });
 
@@ -43,7 +44,7 @@ export function start() {
     showLanes({
       draw: (width) => (lanes.items.length ? lanesOf(width, lanes, span) : null), rows: () => rowsOf(lanes),
       columns: [t("column.name"), t("column.state"), t("timeline.column.ran"), t("timeline.column.coming"), t("column.next"), t("timeline.column.usual")],
-      note: view.query.by === "worker" ? t("timeline.no.fires") : null,
+      note: [t("timeline.hint"), view.query.by === "worker" && ` ${t("timeline.no.fires")}`],
     });
     const pressure = { used: lanes.used, usedFrom: lanes.usedFrom, usedMs: lanes.bucketMs, wanted: forecast?.items ?? [], wantedMs: forecast?.bucketMs ?? 60_000, slots: forecast?.slots ?? known.week?.slots ?? 0 };
     showPressure({
@@ -102,7 +103,14 @@ function room(host) {
   return { left: box.left + left, width: Math.max(box.width - left - 12, 1) };
 }
 
-const legend = () => h("span", { class: "legend" }, h("span", { class: "key tone-ok" }), t("timeline.used"), h("span", { class: "key dashed tone-run" }), t("timeline.wanted"));
+const slotsLegend = () => h("span", { class: "legend" }, h("span", { class: "key tone-ok" }), t("timeline.used"), h("span", { class: "key tone-run" }), t("timeline.wanted"));
+
+/** What the bars mean, with their patterns. */
+function legend() {
+  const bar = (/** @type {any} */ tone) => s("svg", { width: 16, height: 12, "aria-hidden": "true" }, s("rect", { ...fillOf(tone), width: 16, height: 12, rx: 1.5 }));
+  const tick = s("svg", { width: 8, height: 12, "aria-hidden": "true" }, s("path", { class: "ticks", d: "M4 0v12" }));
+  return h("span", { class: "legend chart" }, bar("ok"), word("verdict", "success"), bar("bad"), word("verdict", "failed"), bar("warn"), word("verdict", "killed"), bar("run"), word("verdict", "running"), tick, t("timeline.column.coming"), bar("shut"), word("verdict", "paused"));
+}
 
 /** How well it is known. @param {any} forecast */
 function certainty(forecast) {
@@ -130,6 +138,19 @@ function pager({ nextCursor }, view) {
     nextCursor && h("button", { type: "button", class: "btn btn-plain", "data-key": "next", "data-cursor": nextCursor }, t("pager.next")));
 }
 
+/** The labels that the first jobs have; the one that most of them have, where none is asked for. @param {HTMLFormElement} form @param {View} view */
+async function suggest(form, view) {
+  const { items } = await get("/jobs", { query: { limit: 100 } }).catch(() => ({ items: [] }));
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const { spec } of items) for (const name of Object.keys(spec?.labels ?? {})) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const names = [...counts].sort(([, one], [, other]) => other - one).map(([name]) => name);
+  fill(byId("keys"), names.map((name) => h("option", { value: name })));
+  if (view.query.key || !names.length) return form.elements.key.focus();
+  form.elements.key.value = names[0];
+  view.ask({ key: names[0] }, { typed: true });
+}
+
 /** @param {View} view @param {Refresher} list @param {Refresher} week */
 function startFilters(view, list, week) {
   const form = /** @type {HTMLFormElement} */ (byId("filters"));
@@ -150,8 +171,7 @@ function startFilters(view, list, week) {
   delegate(form, "click", "[data-by]", ({ dataset: { by } }) => {
     view.ask({ by: by === "job" ? "" : by });
     show();
-    if (by === "label" && !view.query.key) form.elements.key.focus();
-    void list.now();
+    void (by === "label" ? suggest(form, view).finally(() => list.now()) : list.now());
   });
   delegate(form, "click", "[data-hours]", ({ dataset: { hours } }) => view.around(Number(hours)));
   delegate(byId("pager"), "click", "[data-cursor]", ({ dataset: { cursor } }) => {

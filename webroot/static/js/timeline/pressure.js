@@ -2,9 +2,12 @@
 import { band, line, mark, plot, rule, s, timeAxis, valueAxis } from "../charts/svg.js";
 import { max } from "../charts/d3.js";
 import { now } from "../clock.js";
-import { number, t } from "../text.js";
+import { language, number, t } from "../text.js";
 import { full, parts, zoneFor } from "../zones.js";
 import { marginOf } from "./lanes.js";
+
+/** Where the slots that there are would be further above what is wanted, they are not drawn. */
+const MOST_AIR = 3;
 
 /** @typedef {{time: number, slots: number, fires?: number}} Minute */
 /** @typedef {{used: Minute[], usedFrom: number | null, usedMs: number, wanted: Minute[], wantedMs: number, slots: number}} Pressure */
@@ -12,7 +15,8 @@ import { marginOf } from "./lanes.js";
 /** @param {number} width @param {Pressure} pressure @param {{from: number, to: number}} span @param {(from: number, to: number) => void} onpick */
 export function pressureOf(width, pressure, span, onpick) {
   const { used, usedFrom, usedMs, wanted, wantedMs, slots } = pressure;
-  const most = Math.max(max([...used, ...wanted], (/** @type {Minute} */ one) => one.slots) ?? 0, Math.min(slots, 8), 1);
+  const busiest = Math.max(max([...used, ...wanted], (/** @type {Minute} */ one) => one.slots) ?? 0, 1);
+  const most = Math.max(busiest, slots <= busiest * MOST_AIR ? slots : 0);
   const chart = plot({ label: t("timeline.pressure"), width, height: width < 640 ? 110 : 128, x: [span.from, span.to], y: [0, most * 1.12], left: marginOf(width), top: 12, bottom: 22, right: width < 640 ? 8 : 12 });
   valueAxis(chart, { count: 3, format: (value) => (width < 640 ? "" : number(value, 0)) });
   timeAxis(chart, zoneFor());
@@ -25,9 +29,9 @@ export function pressureOf(width, pressure, span, onpick) {
   band(chart, before.map(({ x, y }) => ({ x, low: 0, high: y })), "ok", { steps: true });
   line(chart, before, "ok", { steps: true });
   band(chart, after.map(({ x, y }) => ({ x, low: 0, high: y })), "run", { steps: true });
-  line(chart, after, "run", { steps: true, dashed: true });
+  line(chart, after, "run", { steps: true });
   if (slots > 0 && slots <= most * 1.12) rule(chart, { y: slots, text: t("timeline.slots", { n: slots }), tone: "warn" });
-  if (now() > span.from && now() < span.to) rule(chart, { x: now(), text: t("timeline.now"), tone: "run" });
+  if (now() > span.from && now() < span.to) rule(chart, { x: now(), text: "", tone: "run" });
   peaks(chart, wanted.filter(({ time }) => time + wantedMs > Math.max(now(), span.from) && time < span.to), wantedMs, onpick);
   return chart.svg;
 }
@@ -63,11 +67,20 @@ function peaks(chart, wanted, each, onpick) {
   }
 }
 
+const days = new Intl.DateTimeFormat(language, { weekday: "short", timeZone: "UTC" });
+
+/** Its day of the week with it. @param {string} date as 2026-11-25 */
+const dayOf = (date) => `${days.format(new Date(`${date}T00:00:00Z`))} ${date.slice(5)}`;
+
+/** The time, and of another day its date. @param {number} ms */
+export function whenOf(ms) {
+  const { date, time } = parts(ms, zoneFor());
+  return date === parts(now(), zoneFor()).date ? time.slice(0, 5) : `${dayOf(date)} ${time.slice(0, 5)}`;
+}
+
 /** "02:00: 187 fires, 32 slots". @param {number} from @param {number} fires @param {number} slots */
 export function hourLabel(from, fires, slots) {
-  const { date, time } = parts(from, zoneFor());
-  const when = date === parts(now(), zoneFor()).date ? time.slice(0, 5) : `${date.slice(5)} ${time.slice(0, 5)}`;
-  return `${when}: ${t("timeline.fires", { n: Math.round(fires) })}, ${t("timeline.slots", { n: Math.ceil(slots) })}`;
+  return `${whenOf(from)}: ${t("timeline.fires", { n: Math.round(fires) })}, ${t("timeline.slots", { n: Math.ceil(slots) })}`;
 }
 
 /** @param {Pressure} pressure */

@@ -5,6 +5,7 @@ import { onKey } from "../keys.js";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
+const USUAL_HOURS = window.innerWidth < 640 ? 12 : 48;
 const SHORTEST = 10 * MINUTE;
 const LONGEST = 7 * 24 * HOUR;
 /** A drag below this is a click. */
@@ -27,7 +28,7 @@ export class View {
     const search = new URLSearchParams(window.location.search);
     this.query = Object.fromEntries(NAMES.map((name) => [name, search.get(name) ?? ""]));
     const [from, to] = [Number(search.get("from")), Number(search.get("to"))];
-    this.hours = Math.min(Math.max(Number(search.get("hours")) || 48, 1 / 6), 168);
+    this.hours = Math.min(Math.max(Number(search.get("hours")) || USUAL_HOURS, 1 / 6), 168);
     /** Without a span of its own it goes along with the time. @type {Span | null} */
     this.fixed = to - from >= SHORTEST && to - from <= LONGEST ? { from, to } : null;
   }
@@ -79,7 +80,7 @@ export class View {
   keep(isStep) {
     const search = new URLSearchParams(NAMES.filter((name) => this.query[name]).map((name) => [name, this.query[name]]));
     if (this.fixed) Object.entries(this.fixed).forEach(([name, ms]) => search.set(name, String(ms)));
-    else if (this.hours !== 48) search.set("hours", String(this.hours));
+    else if (this.hours !== USUAL_HOURS) search.set("hours", String(this.hours));
     const url = search.size ? `/timeline?${search}` : "/timeline";
     window.history[isStep ? "pushState" : "replaceState"](null, "", url);
   }

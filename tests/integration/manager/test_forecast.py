@@ -1,0 +1,145 @@
+"""What is to come, through the API: how many fires, what slots they want, whose they are, and spreading them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from common.instants import iso
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
+from tests.support.managing import Managed, problem_of
+from tests.support.open_runs import claim, now_ms, record_of
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+def tomorrow_at(hour: int) -> int:
+    day = 24 * HOUR_MS
+    return (now_ms() // day + 1) * day + hour * HOUR_MS
+
+
+async def put(manager: Managed, name: str, **fields: Any) -> int:
+    saved = await manager.call("PUT", f"/api/v1/jobs/{name}", {"command": "a", **fields})
+    return int(saved["job"]["revision"])
+
+
+async def test_crowded_hour_leads_to_its_jobs_which_are_spread_in_one_step(manager: Managed) -> None:
+    revisions = {
+        name: await put(manager, name, cronExpr="0 2 * * *", slots=2, labels={"team": "red"})
+        for name in ("a", "b", "c", "d")
+    }
+    await put(manager, "paused", cronExpr="0 2 * * *", enabled=False)
+    await put(manager, "other", every="6h", labels={"team": "blue"})
+    long = 10 * MINUTE_MS
+    await manager.write(
+        [record_of(RunId.planned("a", at := now_ms() - ago * HOUR_MS), end_ms=at + long + 2) for ago in (30, 20, 10)]
+    )
+    two = tomorrow_at(2)
+    asked = {"from": str(two - MINUTE_MS), "to": iso(two + 20 * MINUTE_MS), "buckets": "400"}
+    told = await manager.get("/api/v1/forecast", **asked, label="team=red")
+    by_minute = {one["time"]: (one["fires"], one["slots"]) for one in told["items"]}
+    assert (told["bucketMs"], told["jobs"], told["unknown"], told["estimated"]) == (MINUTE_MS, 4, 0, 0)
+    assert [by_minute[two + minute * MINUTE_MS] for minute in (-1, 0, 1, 10)] == [(0, 0), (4, 8), (0, 2), (0, 0)]
+
+    week = await manager.get("/api/v1/forecast/week", q="a")
+    assert len(week["items"]) == 168
+    crowd = await manager.get("/api/v1/forecast/jobs", **{"from": str(two), "to": str(two + HOUR_MS)})
+    assert (crowd["total"], crowd["fires"]) == (4, 4)
+    first, *others = crowd["items"]
+    assert (first["name"], first["usualMs"], first["slots"], first["maySpread"]) == ("a", long, 2, True)
+    assert [one["usualMs"] for one in others] == [None] * 3
+
+    shown = await manager.call("POST", "/api/v1/forecast/spread", {"names": ["a", "b", "c", "other"], "by": "minute"})
+    assert [(one["changes"], one["after"].get("cronExpr")) for one in shown["items"][:3]] == [(True, "H 2 * * *")] * 3
+    assert shown["before"]["mostFires"] == 3 > shown["after"]["mostFires"]
+    assert (await manager.get("/api/v1/jobs/a"))["spec"]["cronExpr"] == "0 2 * * *"
+
+    changed = await put(manager, "b", cronExpr="0 3 * * *")
+    body = {"action": "spread", "names": ["a", "b", "c"], "revisions": revisions, "by": "minute"}
+    results = (await manager.call("POST", "/api/v1/jobs/bulk", body))["results"]
+    assert [(one["name"], one["ok"]) for one in results] == [("a", True), ("b", False), ("c", True)]
+    assert results[0]["message"].startswith("spread: cronExpr: H 2 * * *")
+    assert f"is at revision {changed}" in results[1]["message"]
+    after = await manager.get("/api/v1/forecast", **asked, label="team=red")
+    assert {one["time"]: one["fires"] for one in after["items"]}[two] <= 3
+    jobs = [await manager.get(f"/api/v1/jobs/{name}") for name in ("a", "b", "c")]
+    assert [job["spec"]["cronExpr"] for job in jobs] == ["H 2 * * *", "0 3 * * *", "H 2 * * *"]
+
+
+async def test_timeline_has_what_ran_what_runs_and_what_is_to_come(manager: Managed) -> None:
+    await put(manager, "a", every="1h", labels={"team": "red"})
+    await put(manager, "b", cronExpr="0 0 1 1 *", enabled=False, labels={"team": "blue"})
+    start = now_ms() // HOUR_MS * HOUR_MS - 3 * HOUR_MS
+    records = [
+        record_of(RunId.planned("a", at := start + number * MINUTE_MS), status, end_ms=at + 30_000)
+        for number, status in enumerate((Verdict.SUCCESS, Verdict.FAILED, Verdict.SUCCESS))
+    ]
+    await manager.write(records)
+    going = await claim(manager, "a", now_ms() - 5_000)
+    span = {"from": str(start - HOUR_MS), "to": str(now_ms() + 4 * HOUR_MS)}
+    told = await manager.get("/api/v1/timeline", **span)
+    assert (told["by"], told["total"], told["nextCursor"], told["warnings"]) == ("job", 2, None, [])
+    a, b = told["items"]
+    assert [(one["status"], one["id"]) for one in a["runs"][:3]] == [
+        (str(record.status), str(record.run_id)) for record in reversed(records)
+    ]
+    assert (a["runs"][3]["status"], a["runs"][3]["id"]) == ("running", str(going))
+    assert [one["count"] for one in a["fires"]] == [1] * 4
+    assert (a["usualMs"], a["wholeFrom"], b["state"], b["fires"]) == (None, None, "paused", [])
+    assert max(one["slots"] for one in told["used"]) == 1
+
+    # From far away, what lies close together is one mark with the worst of its verdicts.
+    week = {"from": str(now_ms() - 100 * HOUR_MS), "to": str(now_ms() + 68 * HOUR_MS)}
+    (mark, *_) = (await manager.get("/api/v1/timeline", **week, q="a"))["items"][0]["runs"]
+    assert (mark["status"], mark["id"], mark["counts"]) == ("failed", None, {"success": 2, "failed": 1})
+
+    by_team = await manager.get("/api/v1/timeline", **span, by="label", key="team")
+    assert [(one["name"], one["jobs"], len(one["runs"])) for one in by_team["items"]] == [("blue", 1, 0), ("red", 1, 4)]
+    by_worker = await manager.get("/api/v1/timeline", **span, by="worker")
+    assert by_worker["total"] == len(by_worker["items"])
+
+
+async def test_lane_says_from_where_on_it_is_whole(manager: Managed) -> None:
+    await put(manager, "a", every="1s")
+    start = now_ms() - HOUR_MS
+    runs = [RunId.planned("a", start + number * 10_000) for number in range(150)]
+    await manager.write([record_of(run, end_ms=(run.plan_ms or 0) + 5) for run in runs])
+    told = await manager.get("/api/v1/timeline", **{"from": str(start - 1), "to": str(now_ms() + HOUR_MS)})
+    (lane,) = told["items"]
+    assert lane["wholeFrom"] == runs[30].plan_ms
+    assert lane["fires"][-1]["time"] < lane["wholeTo"] < now_ms() + 500_000
+    assert told["usedFrom"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "field"),
+    [
+        ("forecast", "hours=25", "hours"),
+        ("forecast", "buckets=401", "buckets"),
+        ("forecast", "from=2000&to=1000", "to"),
+        ("forecast", "from=0&to=86400001", "to"),
+        ("forecast/jobs", "from=0&to=3600001", "to"),
+        ("timeline", "from=0&to=604800001", "to"),
+        ("timeline", "by=label", "key"),
+        ("timeline", "by=team", "by"),
+    ],
+)
+async def test_what_is_wrong_is_named(manager: Managed, path: str, query: str, field: str) -> None:
+    problem = await problem_of(await manager.http.get(f"/api/v1/{path}?{query}"), 400)
+    assert [error["field"] for error in problem["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"action": "spread", "names": ["a"]}, "revisions"),
+        ({"action": "spread", "names": ["a"], "revisions": {"a": 1}, "by": "hour"}, "by"),
+        ({"action": "spread", "names": ["a"], "revisions": {"a": 1}, "jitterSeconds": 0}, "jitterSeconds"),
+    ],
+)
+async def test_bad_spread_changes_nothing(manager: Managed, body: dict[str, Any], field: str) -> None:
+    problem = await problem_of(await manager.http.post("/api/v1/jobs/bulk", json=body), 400)
+    assert [error["field"] for error in problem["errors"]] == [field]
