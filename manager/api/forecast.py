@@ -115,7 +115,8 @@ async def show_crowd(request: web.Request) -> web.Response:
         "items": [
             {
                 "name": one.job.name, "revision": one.job.revision, "fires": one.fires, "slots": one.slots,
-                "usualMs": one.usual_ms, "words": job_words(one.job.saved.spec, language), "timezone": one.job.saved.spec.timezone,
+                "usualMs": one.usual_ms, "words": job_words(one.job.saved.spec, language),
+                "timezone": one.job.saved.spec.timezone,
                 "maySpread": rights(request).may(Role.EDITOR, one.job.labels),
             }
             for one in found[: asked.limit] if one.job.saved is not None

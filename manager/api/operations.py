@@ -244,8 +244,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         takes=forecast.BODY.schema, refuses=(404,),
         answers={200: record({
             "by": TEXT, "jitterSeconds": maybe(COUNT), "before": _PEAK, "after": _PEAK, "items": array(record({
-                "name": TEXT, "revision": COUNT, "changes": TRUTH, "may": TRUTH, "timezone": TEXT, "before": {"type": "object"},
-                "after": {"type": "object"},
+                "name": TEXT, "revision": COUNT, "changes": TRUTH, "may": TRUTH, "timezone": TEXT,
+                "before": {"type": "object"}, "after": {"type": "object"},
             })),
         })},
     ),
