@@ -251,8 +251,11 @@ async def running_cluster(
     managers: int = 2,
     worker_flags: tuple[str, ...] = (),
     flags_of: Mapping[str, tuple[str, ...]] | None = None,
+    code_of: Mapping[str, Path] | None = None,
 ) -> AsyncIterator[Cluster]:
-    """All of it, ready; everything is gone afterwards. ``flags_of``: more flags of single processes, by name."""
+    """All of it, ready; everything is gone afterwards. ``flags_of``: more flags of single processes, by name;
+    ``code_of``: where the code of single ones lies, else it is this checkout's.
+    """
     etcd, log_store = EtcdServer(usual_etcd(), directory / "etcd"), LogStoreServer(directory / "logs" / "data")
     cluster = Cluster(directory, etcd, log_store)
     try:
@@ -269,6 +272,8 @@ async def running_cluster(
             name = f"worker-{number}"
             cluster.add_worker(name, *worker_flags, *(flags_of or {}).get(name, ()))
         for process in (*cluster.managers, *cluster.workers):
+            if (code := (code_of or {}).get(process.name)) is not None:
+                process.environ, process.is_cold = {"PYTHONPATH": str(code)}, True
             process.start()
         # A connection each: a manager closes what is idle, and nobody may be there to notice while other tests go.
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as cluster.http:
