@@ -14,7 +14,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test crawler chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds etcds chromium faketime
+.PHONY: run test crawler chaos power-cut scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million bench-console assets try-assets
 
 help: ## this list
@@ -42,6 +42,12 @@ log-store-away: venv-test ## the log store away for MINUTES=10 at 50 fires a sec
 
 soak: venv-test ## MINUTES=30 of 50 fires a second: memory, descriptors, threads, leases and keys stay flat
 	$(VENV)/python -m tests.chaos.scenarios.soak --minutes $(or $(MINUTES),30)
+
+power-cut: venv-test ## CUTS=20 power cuts of the embedded log store, on a disk that forgets what was not synced; needs root
+	@$(VENV)/python -c "import mfusepy" 2>/dev/null || { dpkg -s libfuse2 >/dev/null 2>&1 || \
+	    DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends libfuse2 >/dev/null; \
+	    $(VENV)/python -m pip install --quiet mfusepy==3.1.1; }
+	$(VENV)/python -m tests.chaos.scenarios.power_cut --cuts $(or $(CUTS),20)
 
 scenarios: venv-test ## situations that take longer than a test should (tests/chaos/scenarios)
 	$(VENV)/python -m pytest -s tests/chaos/scenarios/cut_off.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -157,6 +158,28 @@ async def test_login_page_says_how_to_begin_where_nobody_has_a_password(guarded:
     await page.goto("/login")
     await expect(page.locator("#login-note")).to_contain_text("etcron admin create")
     await expect(page.locator("#login-form")).to_be_hidden()
+
+
+async def test_password_that_is_being_typed_stays_in_its_field_when_the_page_has_heard_what_there_is(
+    guarded: Guarded,
+) -> None:
+    may_answer = asyncio.Event()
+
+    async def answer(route: Route) -> None:
+        await may_answer.wait()
+        await route.continue_()
+
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.console.open("/livez")
+    await page.route("**/api/v1/login", answer)
+    await page.goto("/login")
+    await page.get_by_label("Password", exact=True).press_sequentially(PASSWORD[:7])
+    async with page.expect_response("**/api/v1/login") as heard:
+        may_answer.set()
+    await (await heard.value).finished()
+    await expect(page.locator("#login-oidc")).to_be_visible()
+    await page.keyboard.type(PASSWORD[7:])
+    await expect(page.get_by_label("Password", exact=True)).to_have_value(PASSWORD)
 
 
 async def test_link_that_is_good_once_leaves_the_address_bar_before_it_is_used(guarded: Guarded) -> None:

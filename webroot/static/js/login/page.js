@@ -23,7 +23,8 @@ export async function start() {
   if (given.get("session")) return arrived(given.get("session") ?? "", given.get("back"));
   if (link) return byLink(link);
   await showWays();
-  byId("login-name").focus();
+  // Not from who has begun to type: a password would go on in the field that shows it.
+  if (!byId("login-form").contains(document.activeElement)) byId("login-name").focus();
 }
 
 async function showWays() {
