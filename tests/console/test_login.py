@@ -184,7 +184,7 @@ async def test_password_that_is_being_typed_stays_in_its_field_when_the_page_has
 
 async def test_link_that_is_good_once_leaves_the_address_bar_before_it_is_used(guarded: Guarded) -> None:
     page = await guarded.console.open("/login#link=guessed")
-    await expect(page.locator("#problem")).to_contain_text("good only once")
+    await expect(page.locator("#problem")).to_contain_text("works only once")
     await expect(page).to_have_url(f"{guarded.console.base}/login")
 
 
@@ -197,7 +197,7 @@ async def test_form_keeps_what_was_typed_when_the_session_is_over(guarded: Guard
     for digest in list(guarded.manager.parts.directory.sessions):
         await guarded.access.delete(guarded.access.keys.session(digest))
     await page.locator("#save").click()
-    await expect(page.locator("#login-needed")).to_contain_text("What you have typed is still here.")
+    await expect(page.locator("#login-needed")).to_contain_text("What you typed is still here.")
     async with page.context.expect_page() as opened:
         await page.get_by_role("link", name="Log in in another tab").click()
     await type_password(await opened.value, "alice")
@@ -262,7 +262,7 @@ async def test_password_is_changed_and_this_page_goes_on(guarded: Guarded) -> No
     await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("New password:")
     await page.get_by_label("New password").fill("staple horse correct")
     await page.get_by_role("button", name="Change", exact=False).last.click()
-    await expect(page.locator("#toasts")).to_contain_text("Your password is changed.")
+    await expect(page.locator("#toasts")).to_contain_text("Password changed.")
     await page.reload()
     await expect(page.locator("#sessions")).to_contain_text("this one")
 
@@ -341,7 +341,7 @@ async def test_audit_is_filtered_by_pages(guarded: Guarded) -> None:
     await page.get_by_placeholder("Who").fill("root")
     await expect(page.locator("#entries")).to_contain_text("login")
     await page.get_by_role("button", name="Verify").click()
-    await expect(page.locator("#verified")).to_contain_text("whole")
+    await expect(page.locator("#verified")).to_contain_text("intact")
     await looks_good(guarded.console, page, "audit")
 
 
@@ -384,11 +384,11 @@ async def test_link_that_is_good_once_lets_its_holder_in_and_says_so(guarded: Gu
     )  # fmt: skip
     page = await guarded.console.open(f"/login#link={secret}")
     await expect(page).to_have_url(f"{guarded.console.base}/")
-    await expect(page.locator("#auth-note")).to_contain_text("by a one-time link")
+    await expect(page.locator("#auth-note")).to_contain_text("with a one-time link")
     await expect(page.get_by_role("link", name="Access", exact=True)).to_be_visible()
     await guarded.console.shoot_all(page, "by-link")
     again = await guarded.console.open(f"/login#link={secret}", locale="en-GB")
-    await expect(again.locator("#problem")).to_contain_text("good only once")
+    await expect(again.locator("#problem")).to_contain_text("works only once")
 
 
 async def test_recovery_stands_in_red_on_every_page_until_it_ends(guarded: Guarded) -> None:
@@ -396,7 +396,7 @@ async def test_recovery_stands_in_red_on_every_page_until_it_ends(guarded: Guard
     page = await guarded.log_in("alice", "/runs")
     await expect(page.locator("#auth-note")).to_be_empty()
     recovery = await guarded.access.session("uid:0", role=Role.ADMIN, way=SessionWay.LINK, expires_in_ms=600_000)
-    await expect(page.locator("#auth-note .note-bad")).to_contain_text("uid:0 is in by etcron admin recover")
+    await expect(page.locator("#auth-note .note-bad")).to_contain_text("uid:0 logged in with etcron admin recover")
     await page.goto("/workers")
     await expect(page.locator("#auth-note .note-bad")).to_contain_text("This ends in 9 min")
     await guarded.console.shoot_all(page, "recovery")
@@ -415,7 +415,7 @@ async def test_console_without_a_login_says_who_may_do_everything(
         usual = await Usual.new(browser, base)
         console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
         page = await console.open("/", locale="en-GB")
-        await expect(page.locator("#auth-note")).to_contain_text("every user of its machine too")
+        await expect(page.locator("#auth-note")).to_contain_text("every user of its machine")
         await console.shoot_all(page, "auth-off")
         await console.close()
         await usual.context.close()
@@ -482,7 +482,7 @@ async def test_viewer_is_told_what_is_not_for_them(guarded: Guarded) -> None:
 async def test_user_without_any_right_is_told_so(guarded: Guarded) -> None:
     await guarded.person("alice")
     page = await guarded.log_in("alice")
-    await expect(page.locator("#auth-note")).to_contain_text("no binding gives any right")
+    await expect(page.locator("#auth-note")).to_contain_text("no binding gives any")
     await expect(page.locator("#live")).to_be_hidden()
 
 
@@ -491,7 +491,7 @@ async def test_login_page_says_that_a_session_is_over(guarded: Guarded) -> None:
     page = await guarded.log_in("alice", "/runs")
     for digest in list(guarded.manager.parts.directory.sessions):
         await guarded.access.delete(guarded.access.keys.session(digest))
-    await expect(page.locator("#login-note")).to_contain_text("Your session is over.")
+    await expect(page.locator("#login-note")).to_contain_text("Your session has ended.")
     await type_password(page, "alice")
     await expect(page).to_have_url(re.compile(r"/runs$"))
 
