@@ -3,7 +3,7 @@
     cut_off.py          a worker cut off from etcd, or stopped, for too long: its commands end before others start
     log_store_away.py   the log store is away for minutes under load: nothing late, nothing lost, etcd bounded
     log_store_killed.py the embedded log store is killed again and again: what it has acknowledged is there
-    power_cut.py        the embedded log store on a disk that forgets what was not synced: what it has acknowledged is there
+    power_cut.py        the embedded log store on a disk that forgets what was not synced: the same question
     forgetful_disk.py   that disk, a file system
     notices.py          senders killed while notices come: all is told, and no more twice than there were kills
     soak.py             load for a long time: memory, descriptors, threads, leases and keys stay flat
