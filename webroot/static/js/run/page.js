@@ -79,7 +79,7 @@ class RunPage {
     const job = /^(.+?)(?:~[^@]*)?@/.exec(this.id)?.[1];
     byId("known").hidden = true;
     byId("facts").setAttribute("aria-busy", "false");
-    redraw(byId("unknown"), said(message, "warn"), h("p", {}, t("run.unknown")),
+    redraw(byId("unknown"), said(message, "warn"),
       h("p", { class: "buttons-of" }, job && h("a", { class: "btn btn-plain", href: jobUrl(job) }, t("run.unknown.job", { job })), h("a", { class: "btn btn-plain", href: "/runs" }, t("run.unknown.runs"))));
   }
 
@@ -95,6 +95,7 @@ class RunPage {
     if (run.status) this.record();
     else if (!output.blocks.length) output.none(t(run.state === "created" || run.state === "claimed" ? "run.output.waits" : "run.output.later"));
     byId("output-tools").hidden = !output.blocks.length && !run.output;
+    output.box.style.setProperty("--above", `${Math.round(output.box.getBoundingClientRect().top + window.scrollY)}px`);
     redraw(byId("cut"), run.outputTruncated && said(t("run.cut", { printed: size(run.outputBytes) }), "warn"));
   }
 

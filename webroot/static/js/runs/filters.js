@@ -82,7 +82,7 @@ export class Filters {
     }
     for (const button of this.form.querySelectorAll("[data-group]")) button.setAttribute("aria-pressed", String(/** @type {HTMLElement} */ (button).dataset.group === wanted.group));
     const { total } = this.counted;
-    redraw(byId("statuses"), STATUSES.map((status) => h("button", { type: "button", class: "chip", "data-key": status, "data-status": status, "aria-pressed": chosen.includes(status) },
+    redraw(byId("statuses"), STATUSES.map((status) => h("button", { type: "button", class: "chip", "data-key": status, "data-status": status, "aria-pressed": String(chosen.includes(status)) },
       badge(status), total[status] !== undefined && h("span", { class: "count" }, number(total[status])))));
     const { group: _, ...others } = wanted;
     byId("clear").hidden = !Object.values(others).some(Boolean);

@@ -27,11 +27,11 @@ export const took = (run) => (run.startTime && run.endTime ? run.endTime - run.s
 function columns(zoneOf) {
   return [
     { key: "status", draw: (/** @type {any} */ run) => [link(run), why(run)], className: "wraps status" },
-    { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName), class: "row-name" }, run.jobName), className: "wraps" },
-    { key: "planned", draw: (/** @type {any} */ run) => [stamp(run.planTime || null, { zone: zoneOf(run) }), late(run)] },
-    { key: "duration", draw: (/** @type {any} */ run) => (run.startTime && !run.endTime ? stamp(run.startTime, { as: "lasting" }) : duration(took(run))), className: "num" },
-    { key: "worker", draw: (/** @type {any} */ run) => run.worker, className: "wraps" },
-    { key: "trigger", draw: (/** @type {any} */ run) => [h("span", { title: run.by }, word("trigger", run.trigger)), run.attempt > 1 && h("div", { class: "sub" }, t("job.attempt", { n: run.attempt }))] },
+    { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName), class: "row-name" }, run.jobName), className: "wraps r-job" },
+    { key: "planned", draw: (/** @type {any} */ run) => [stamp(run.planTime || null, { zone: zoneOf(run) }), late(run)], className: "r-planned" },
+    { key: "duration", draw: (/** @type {any} */ run) => (run.startTime && !run.endTime ? stamp(run.startTime, { as: "lasting" }) : duration(took(run))), className: "num r-took" },
+    { key: "worker", draw: (/** @type {any} */ run) => run.worker, className: "wraps r-worker" },
+    { key: "trigger", draw: (/** @type {any} */ run) => [h("span", { title: run.by }, word("trigger", run.trigger)), run.attempt > 1 && h("div", { class: "sub" }, t("job.attempt", { n: run.attempt }))], className: "r-trigger" },
   ];
 }
 

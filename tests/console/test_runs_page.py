@@ -1,0 +1,104 @@
+"""The page of runs: what it is narrowed to, its page and what is open stand in the address; failures by their error."""
+
+from __future__ import annotations
+
+import pytest_asyncio
+from playwright.async_api import expect
+
+from common.clock import SystemClock
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Trigger, Verdict
+from common.runlog import RunLog
+from tests.console.console import AXE, Console, findings, settled
+from tests.support.cluster import Cluster
+from tests.support.open_runs import record_of
+
+MINUTE_MS = 60_000
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def many(cluster: Cluster, name: str) -> str:
+    """70 runs of 3 jobs within the last 70 minutes, a third of them failed in two ways; a part of the jobs' names."""
+    now, records = SystemClock().wall_ms(), []
+    for job in range(3):
+        await cluster.save(f"{name}-{job}", "true", "@yearly")
+    for number in range(70):
+        run = RunId.planned(f"{name}-{number % 3}", now - (number + 1) * MINUTE_MS)
+        records.append(
+            _failed(run, 3 if number % 2 else 7) if number % 3 == 1 else record_of(run, labels={"team": "a"})
+        )
+    async with RunLog(cluster.log_store.uri) as runlog:
+        await runlog.write(records)
+    return name
+
+
+def _failed(run: RunId, code: int) -> RunRecord:
+    text = f"cannot reach the server ({code})\n"
+    return record_of(
+        run, Verdict.FAILED, exit_code=code, err=f"exit status {code}", output=text, output_bytes=len(text),
+        trigger=Trigger.MANUAL, by="alice",
+    )  # fmt: skip
+
+
+async def test_back_from_a_run_leads_to_where_one_was(console: Console, many: str) -> None:
+    page = await console.open(f"/runs?q={many}")
+    rows = page.locator("#runs tbody tr")
+    await expect(rows).to_have_count(25)
+    for first in (26, 51):
+        before = await rows.first.get_attribute("data-key")
+        await page.get_by_role("button", name="Next page").click()
+        await expect(rows.first).not_to_have_attribute("data-key", before or "")
+        assert first
+    await expect(rows).to_have_count(20)
+    third = await rows.first.get_attribute("data-key")
+    await rows.nth(3).get_by_role("link").first.click()
+    await expect(page.locator("#facts")).to_contain_text("ms")
+    await page.go_back()
+    await expect(rows.first).to_have_attribute("data-key", third or "")
+    await page.reload()
+    await expect(rows.first).to_have_attribute("data-key", third or "")
+    await page.get_by_role("button", name="Previous page").click()
+    await expect(rows).to_have_count(25)
+    await page.go_back()
+    await expect(rows.first).to_have_attribute("data-key", third or "")
+    await page.locator("[data-status=failed]").click()
+    await expect(rows).to_have_count(23)
+    assert "cursor" not in page.url, "another list begins at its beginning"
+
+
+async def test_runs_are_narrowed_down_and_failures_counted_by_their_error(console: Console, many: str) -> None:
+    page = await console.open("/runs")
+    rows = page.locator("#runs tbody tr")
+    await page.get_by_role("searchbox").fill(many)
+    await expect(rows.filter(has_not_text=many)).to_have_count(0)
+    await page.get_by_role("button", name="1 h", exact=True).click()
+    await page.locator("[data-status=failed]").click()
+    await page.locator("[data-status=timeout]").click()
+    await expect(rows).to_have_count(20)
+    assert "period=1h" in page.url
+    assert "status=failed%2Ctimeout" in page.url
+    await console.shoot_all(page, "runs", whole=True)
+    if AXE.exists():
+        assert await findings(page) == []
+    await page.get_by_role("button", name="By error").click()
+    groups = page.locator(".group-of")
+    await expect(groups).to_have_count(2)
+    await expect(groups.first).to_contain_text("cannot reach the server")
+    await groups.last.locator("summary").click()
+    await expect(groups.last.get_by_role("link", name="Show these")).to_be_visible()
+    await console.shoot_all(page, "runs-by-error", whole=True)
+    if AXE.exists():
+        assert await findings(page) == []
+    await groups.last.locator("li a").first.click()
+    await settled(page)
+    await page.go_back()
+    await expect(groups.last).to_have_attribute("open", "")
+    await groups.last.get_by_role("link", name="Show these").click()
+    await expect(rows).to_have_count(10)
+    await expect(page.locator("#named")).to_contain_text("failed: exit status")
+    await page.get_by_role("button", name="Clear filters").click()
+    await expect(page).to_have_url(f"{console.base}/runs")
+    await page.goto(f"/runs?q={many}&label=team%3Da&trigger=manual")
+    await expect(page.locator("#runs")).to_contain_text("No runs match")
+    await page.get_by_label("Trigger").select_option("")
+    await expect(rows).to_have_count(25)
