@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 PAGES = {
     "overview": "/", "jobs": "/jobs?label=seen", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit",
     "runs": "/runs", "run": "/runs/{run}", "workers": "/workers", "worker": "/workers/worker-1",
-    "alerts": "/alerts",
+    "timeline": "/timeline", "alerts": "/alerts",
     "notifications": "/notifications", "system": "/system",
 }  # fmt: skip
 

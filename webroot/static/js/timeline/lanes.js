@@ -55,8 +55,7 @@ function draw(row, lane, { chart, step, isNarrow, by }) {
     const since = Math.max(lane.sinceTime ?? now(), from);
     area(since, to, "shut", `${lane.name}\n${word("verdict", lane.state)}${lane.sinceTime ? ` ${t("timeline.since", { time: shown(lane.sinceTime) })}` : ""}`);
   }
-  fires(row, lane, { x, width, top, to, area });
-  for (const run of lane.runs) {
+  for (const run of lane.runs.toSorted((/** @type {any} */ one, /** @type {any} */ other) => one.from - other.from)) {
     if (run.to < from || run.from > to) continue;
     const left = clamp(run.from), right = Math.max(clamp(run.to), left + 3), tone = TONES[run.status] ?? "idle";
     const isLow = run.status === "skipped" || run.status === "missed";
@@ -64,6 +63,7 @@ function draw(row, lane, { chart, step, isNarrow, by }) {
     if (run.expected) shapes.push(s("rect", { class: "expected", x: right, width: Math.max(clamp(run.expected) - right, 0), y: top + 0.5, height: BAR_PX - 1 }));
     row.append(mark(shapes, { label: labelOf(lane, run), href: run.id ? runUrl(run.id) : runsUrl(lane, run, by) }));
   }
+  fires(row, lane, { x, width, top, to, area });
 }
 
 /** @param {any} row @param {Lane} lane @param {any} place */
@@ -93,7 +93,7 @@ function nameOf(lane, { by, isNarrow, room, y }) {
   const text = by === "label" ? `${lane.name} (${lane.jobs})` : lane.name;
   const most = isNarrow ? 44 : Math.max(Math.floor(room / LONE_LETTER_PX), 4);
   const drawn = s("text", { class: "lane-name", x: isNarrow ? 0 : -room - 8, y }, text.length > most ? `${text.slice(0, most - 1)}…` : text);
-  const href = { job: jobUrl(lane.name), worker: `/runs?worker=${encoded(lane.name)}` }[by];
+  const href = { job: jobUrl(lane.name), worker: `/workers/${encoded(lane.name)}` }[by];
   return href ? s("a", { href, "data-row-link": true }, s("title", {}, text), drawn) : s("g", {}, s("title", {}, text), drawn);
 }
 

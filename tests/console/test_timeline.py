@@ -1,0 +1,133 @@
+"""The timeline: what ran and what is to come, moved by keys and mouse; the jobs of a crowded hour, spread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
+from tests.console.console import AXE, Console, Usual, findings, settled
+from tests.support.etcd_server import EtcdServer
+from tests.support.joining import join
+from tests.support.log_store import LogStore
+from tests.support.managing import Managed, Place, managing
+from tests.support.open_runs import claim, now_ms, record_of
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
+
+MINUTE_MS = 60_000
+CROWD = ("billing", "media", "search", "sync")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def manager(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator[Managed]:
+    """One of its own, with four jobs at two o'clock, one that runs, one that is paused."""
+    place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
+    async with managing(place, loops=True, notifier=False) as manager:
+        await join(manager, "w1")
+        fields = {name: {"cronExpr": "0 2 * * *", "slots": 3, "labels": {"team": "night"}} for name in CROWD}
+        fields |= {"hourly": {"every": "1h"}, "paused": {"every": "1h", "enabled": False}}
+        for name, of in fields.items():
+            await manager.call("PUT", f"/api/v1/jobs/{name}", {"command": "true", **of})
+        ago = {Verdict.SUCCESS: (180, 240, 300), Verdict.FAILED: (120,), Verdict.SKIPPED: (60,)}
+        await manager.write([
+            record_of(RunId.planned("hourly", at := now_ms() - minutes * MINUTE_MS), verdict, **(
+                {"end_ms": at + 20 * MINUTE_MS + 2} if verdict.is_of_a_run else {}))
+            for verdict, times in ago.items() for minutes in times
+        ])  # fmt: skip
+        await claim(manager, "hourly", now_ms() - 5 * MINUTE_MS)
+        yield manager
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own(browser: Browser, manager: Managed, screenshots: Path | None) -> AsyncIterator[Console]:
+    base = f"http://127.0.0.1:{manager.http.port}"
+    usual = await Usual.new(browser, base)
+    console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
+    yield console
+    await console.close()
+    await usual.context.close()
+    assert console.problems == []
+
+
+async def looked_at(console: Console, page: Page, name: str) -> None:
+    if AXE.exists():
+        assert await findings(page) == []
+    await console.shoot_all(page, name, whole=True)
+
+
+async def test_lanes_tell_what_ran_and_what_is_to_come_and_are_moved_by_keys_and_mouse(own: Console) -> None:
+    page = await own.open("/timeline?hours=12")
+    await settled(page)
+    lanes = page.locator("#lanes")
+    failed = lanes.get_by_role("link", name=re.compile(r"hourly .*: failed, 20 min"))
+    await expect(failed).to_have_attribute("href", re.compile("/runs/hourly%40"))
+    await expect(lanes.get_by_role("link", name=re.compile("Usually done by"))).to_have_count(1)
+    await expect(lanes.get_by_role("img", name=re.compile("paused paused since"))).to_have_count(1)
+    await looked_at(own, page, "timeline")
+
+    first = lanes.locator(".mark[tabindex='0']")
+    await first.focus()
+    said = await first.get_attribute("aria-label")
+    await page.keyboard.press("ArrowRight")
+    await expect(page.locator(".mark:focus")).not_to_have_attribute("aria-label", said or "")
+    await expect(lanes.locator(".tip")).to_be_visible()
+
+    await lanes.get_by_role("button", name=re.compile("table")).click()
+    row = lanes.get_by_role("row", name=re.compile("^hourly"))
+    await expect(row).to_contain_text(re.compile("3 success.*1 failed|1 skipped"))
+    await expect(row).to_contain_text("20 min 00 s")
+    await lanes.get_by_role("button", name=re.compile("chart")).click()
+
+    await page.locator("h1").click()
+    await page.keyboard.press("+")
+    await expect(page).to_have_url(re.compile("from=[0-9]+&to=[0-9]+"))
+    near = page.url
+    await page.keyboard.press("ArrowRight")
+    await expect(page).not_to_have_url(near)
+    box = await page.locator("#pressure .chart-of").bounding_box()
+    assert box is not None
+    moved = page.url
+    await page.mouse.move(box["x"] + 500, box["y"] + 60)
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + 300, box["y"] + 60, steps=4)
+    await page.mouse.up()
+    await expect(page).not_to_have_url(moved)
+    await page.keyboard.press("0")
+    await expect(page).to_have_url(re.compile("hours=12$"))
+
+    await page.get_by_role("button", name="Label", exact=True).click()
+    await expect(page.locator("#lanes .lane-name")).to_have_text(["night (4)"])
+    await page.get_by_role("button", name="Workers", exact=True).click()
+    await expect(page.locator("#lanes .lane-name")).to_have_text(["w1"])
+
+
+async def test_crowded_hour_is_spread_and_a_job_that_was_changed_meanwhile_stays(
+    own: Console, manager: Managed
+) -> None:
+    page = await own.open("/timeline")
+    await settled(page)
+    await expect(page.locator("#fullest")).to_contain_text(re.compile("5 fires, 1[23] slots"))
+    await page.get_by_role("button", name=re.compile(r"5 fires, 1[23] slots")).first.click()
+    crowd = page.locator("#crowd")
+    await expect(crowd.get_by_role("row")).to_have_count(6)
+    await crowd.get_by_role("checkbox", name="Spread hourly").uncheck()
+    await looked_at(own, page, "timeline-crowd")
+    await crowd.get_by_role("button", name="Preview").click()
+    await expect(crowd).to_contain_text("In the fullest minute of the next day: 4 fires become")
+    await expect(crowd.get_by_role("row", name=re.compile("billing"))).to_contain_text("H 2 * * *")
+    await looked_at(own, page, "timeline-spread")
+
+    await manager.call("PUT", "/api/v1/jobs/sync", {"command": "true", "cronExpr": "0 5 * * *"})
+    await crowd.get_by_role("button", name="Save 4 jobs").click()
+    await expect(page.locator("#toasts")).to_contain_text("3 jobs saved")
+    await expect(crowd).to_contain_text("1 job was not saved")
+    await expect(crowd).to_contain_text("sync")
+    schedules = [(await manager.get(f"/api/v1/jobs/{name}"))["spec"]["cronExpr"] for name in CROWD]
+    assert schedules == ["H 2 * * *"] * 3 + ["0 5 * * *"]
