@@ -99,7 +99,7 @@ def _named(seen: Sequence[SeenWorker], name: str) -> SeenWorker:
     """By its newest session."""
     found = [worker for worker in seen if worker.name == name]
     if not found:
-        raise NotFoundError(f"there is no worker {name[:80]!r}: none of this name is live or remembered")
+        raise NotFoundError(f"there is no worker {name[:80]!r}: none of this name is remembered")
     return max(found, key=lambda worker: worker.member.since_ms if worker.member else 0)
 
 

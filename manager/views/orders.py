@@ -144,5 +144,5 @@ def _read(text: str, sort: Sort) -> _Place:
             return _Place(key, name)
     except (ValueError, TypeError, RecursionError):
         pass
-    remedy = "give the nextCursor of the page before and the same sort, or leave it out"
+    remedy = "give the nextCursor of the page before, unchanged, or leave it out"
     raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
