@@ -37,6 +37,7 @@ export class Tabs {
     if (tab === this.open) return;
     this.open = tab;
     this.draw();
+    byId(`tab-${tab}`).scrollIntoView({ block: "nearest", inline: "nearest" });
     this.changed(tab);
   }
 
