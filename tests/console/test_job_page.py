@@ -86,7 +86,7 @@ async def test_failing_job_says_since_when_and_why_and_what_its_runs_took(
     assert 5 < await chart.locator(".dots .mark").count() < 30
     await chart.get_by_role("button", name="Newest").click()
     await expect(chart.locator(".dots .mark")).to_have_count(75)
-    await chart.get_by_role("button", name="Show as table").click()
+    await chart.get_by_role("button", name="As a table").click()
     await expect(chart.locator("tbody tr")).to_have_count(75)
     await expect(chart.locator("tbody tr").first).to_contain_text(re.compile("failed.*900 ms", re.DOTALL))
 

@@ -14,12 +14,10 @@ import { t } from "../text.js";
 import { getJob } from "../written.js";
 import { onChange } from "../zones.js";
 import { showDefinition } from "./definition.js";
-import { Durations } from "./durations.js";
 import { Fires } from "./fires.js";
 import { showHead, showZones } from "./head.js";
 import { showHealth } from "./health.js";
 import { showNotifications } from "./notifications.js";
-import { showSchedule } from "./schedule.js";
 import { showStatisticsWhenOpened } from "./statistics.js";
 import { Tabs } from "./tabs.js";
 import { Versions } from "./versions.js";
@@ -32,11 +30,17 @@ export async function start(name) {
     page.heard();
     void page.now();
   };
+  /** @type {import("./later/durations.js").Durations | undefined} */
+  let durations;
+  const draw = async () => {
+    const { Durations } = await import("./later/durations.js");
+    durations ??= new Durations(name, () => shown.job?.spec?.timezone, () => tabs.open === "overview");
+    await durations.open();
+  };
   const tabs = new Tabs((tab) => {
-    if (tab === "overview") void durations.open();
+    if (tab === "overview") void draw();
     void page.now();
   });
-  const durations = new Durations(name, () => shown.job?.spec?.timezone, () => tabs.open === "overview");
   /** @type {Shown} */
   const shown = { name, job: null, isGone: false, tabs, fires: new Fires(name, () => void page.now()), versions: new Versions(name, again) };
   const page = new Refresher(async (signal) => {
@@ -64,7 +68,7 @@ export async function start(name) {
   everySecond(() => shown.job?.nextFire && shown.job.nextFire.ms < now() - 500 && page.soon());
   onKey("e", () => document.getElementById("edit")?.click());
   await page.now();
-  if (tabs.open === "overview" && !byId("job").hidden) await durations.open();
+  if (tabs.open === "overview" && !byId("job").hidden) await draw();
 }
 
 /** @param {Shown} shown @param {AbortSignal} signal */
@@ -85,7 +89,7 @@ async function load(shown, signal) {
   }
   byId("missing").hidden = true;
   byId("job").hidden = false;
-  const loads = { runs: () => fires.load(job, signal), schedule: () => showSchedule(name, job, signal), versions: () => versions.load(signal) };
+  const loads = { runs: () => fires.load(job, signal), schedule: async () => (await import("./later/schedule.js")).showSchedule(name, job, signal), versions: () => versions.load(signal) };
   const parts = await Promise.allSettled([job && showHealth(job, signal), loads[tabs.open]?.()]);
   byId("job").setAttribute("aria-busy", "false");
   const failed = parts.find(({ status }) => status === "rejected"); // only now: else what is late could come after what is newer

@@ -2,20 +2,20 @@
  * How long the runs took: a dot each, what is usual as a band, the timeout as a line, a mark where a version began; below,
  * how late they started. Drawing across the chart chooses a period.
  */
-import { get, jobPath } from "../api.js";
-import { s, band, dots, line, plot, rule, timeAxis, valueAxis } from "../charts/svg.js";
-import { chart } from "../charts/table.js";
-import { now } from "../clock.js";
-import { byId, h } from "../dom.js";
-import { duration } from "../durations.js";
-import { runUrl } from "../links.js";
-import { on } from "../live/live.js";
-import { Refresher } from "../refresher.js";
-import { labelOf } from "../schema.js";
-import { stamp } from "../stamp.js";
-import { listed, t, word } from "../text.js";
-import { badge } from "../verdicts.js";
-import { full, zoneFor } from "../zones.js";
+import { get, jobPath } from "../../api.js";
+import { s, band, dots, line, plot, rule, timeAxis, valueAxis } from "../../charts/svg.js";
+import { chart } from "../../charts/table.js";
+import { now } from "../../clock.js";
+import { byId, h } from "../../dom.js";
+import { duration } from "../../durations.js";
+import { runUrl } from "../../links.js";
+import { on } from "../../live/live.js";
+import { Refresher } from "../../refresher.js";
+import { labelOf } from "../../schema.js";
+import { stamp } from "../../stamp.js";
+import { listed, t, word } from "../../text.js";
+import { badge } from "../../verdicts.js";
+import { full, zoneFor } from "../../zones.js";
 
 const DAY_MS = 86_400_000;
 /** @type {Record<string, number>} */

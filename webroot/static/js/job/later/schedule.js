@@ -1,16 +1,16 @@
 /** When does it fire? What is overdue, the fires to come with who takes them, its days, and the changes of its clocks. */
-import { get, jobPath } from "../api.js";
-import { now } from "../clock.js";
-import { byId, h, icon } from "../dom.js";
-import { grid } from "../grid.js";
-import { runUrl } from "../links.js";
-import { said } from "../notices.js";
-import { redraw } from "../redraw.js";
-import { stamp } from "../stamp.js";
-import { language, number, t } from "../text.js";
-import { badge, whyOf } from "../verdicts.js";
-import { full } from "../zones.js";
-import { scrolls, takersOf } from "./fires.js";
+import { get, jobPath } from "../../api.js";
+import { now } from "../../clock.js";
+import { byId, h, icon } from "../../dom.js";
+import { grid } from "../../grid.js";
+import { runUrl } from "../../links.js";
+import { said } from "../../notices.js";
+import { redraw } from "../../redraw.js";
+import { stamp } from "../../stamp.js";
+import { language, number, t } from "../../text.js";
+import { badge, whyOf } from "../../verdicts.js";
+import { full } from "../../zones.js";
+import { scrolls, takersOf } from "../fires.js";
 
 const DAY_MS = 86_400_000;
 const DAYS = 42;
