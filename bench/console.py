@@ -1,14 +1,16 @@
 """100,000 jobs, 1,000,000 records, 500 runs going, 50 browsers: how soon pages are drawn, what it costs a manager.
 
-An etcd without a worker, an nx-27017, both filled by `bench.console_data`, and two managers: ours, and
-that of a former commit where OLD names a clone of it with a virtual environment and the console's assets. Ten runs come
-and go each second. A browser is a stream of events, with the calls of its page: the overview asks again at most
-every two seconds, the list is changed by the events themselves. Pages are drawn by Chromium, each with an empty cache.
+An etcd without a worker, an nx-27017, both filled by `bench.console_data`, and two managers: ours, and that of a former
+commit where OLD names a clone of it with a virtual environment and the console's assets. Ten runs come and go each
+second. A browser is a stream of events, with the calls of its page: the overview asks again at most every two seconds,
+and each second for the last line of a run; the list is changed by the events themselves. Pages are drawn by Chromium,
+each with an empty cache, in turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 import statistics
@@ -23,6 +25,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import aiohttp
 from playwright.async_api import Browser, async_playwright
@@ -234,16 +237,24 @@ async def _browse(http: aiohttp.ClientSession, page: str) -> None:
     """Reads its stream all the time, and asks when something has changed."""
     path = "/api/v1/overview" if page == "overview" else "/api/v1/jobs"
     causes = {"hello", "jobs"} | ({"runs", "workers", "health", "failing", "ping"} if page == "overview" else set())
-    changed = asyncio.Event()
+    changed, going = asyncio.Event(), list[str]()
 
     async def ask() -> None:
         while True:
             await changed.wait()
             changed.clear()
-            await asking.ask(http, path)
+            found = await asking.ask(http, path)
+            going[:] = [run["id"] for run in found.get("longest", ())]
             await asyncio.sleep(_ASKS_EVERY_S)
 
-    asks = asyncio.create_task(ask())
+    async def ask_for_last_lines() -> None:
+        for turn in itertools.count():
+            await asyncio.sleep(1)
+            if going:
+                with suppress(WrongError):  # it has ended meanwhile
+                    await asking.ask(http, f"/api/v1/runs/{quote(going[turn % len(going)], safe='')}/output", tail="1")
+
+    asks = asyncio.gather(ask(), ask_for_last_lines())
     try:
         async with http.get("/api/v1/events", headers={"Accept": "text/event-stream"}) as stream:
             async for line in stream.content:

@@ -51,11 +51,11 @@ async def show_overview(request: web.Request) -> web.Response:
     Query.read(request)
     parts, may = request.app[PARTS], rights(request)
     await parts.watching.ready()
+    glance = parts.health.glance(etcd_silent_since_ms=parts.watching.stale_since_ms)
     failing, fleet, (going, running) = await asyncio.gather(
-        _known(parts.failing.seen(may)), _known(parts.fleet.get()), _running(parts, may)
+        _known(parts.failing.seen(may)), _fleet(parts, is_away=glance["etcd"] == "away"), _running(parts, may)
     )
     states = parts.watching.catalog.states_seen(may)
-    glance = parts.health.glance(etcd_silent_since_ms=parts.watching.stale_since_ms)
     guard = parts.clock_guard
     clocks = clocks_view(
         fleet.clocks if fleet else None, known=fleet is not None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms
@@ -79,6 +79,11 @@ async def show_overview(request: web.Request) -> web.Response:
             "problem": glance["problem"], "clocks": {"state": clocks["state"], "problem": clocks["problem"]},
         },
     })  # fmt: skip
+
+
+async def _fleet(parts: Parts, *, is_away: bool) -> Fleet | None:
+    """None where etcd is away; who looks at a page need not wait until that is found once more."""
+    return None if is_away else await _known(parts.fleet.get())
 
 
 async def _running(parts: Parts, may: Rights) -> tuple[int, list[dict[str, Any]]]:

@@ -22,18 +22,18 @@ class Shared(Generic[T]):
         self._seconds = seconds
         self._lock = asyncio.Lock()
         self._kept: T | EtcronError | None = None
-        self._kept_at = 0.0
+        self._read_at = self._until = -math.inf
 
     async def get(self, *, since_s: float = -math.inf) -> T:
         """EtcronError, as the read raised it: it is not known. ``since_s``: it was read then (monotonic) or later."""
         async with self._lock:
-            oldest_s = max(since_s, self._clock.monotonic() - self._seconds)
-            if self._kept is None or self._kept_at <= oldest_s:
-                self._kept_at = self._clock.monotonic()
+            began_s = self._clock.monotonic()
+            if self._kept is None or began_s >= self._until or self._read_at < since_s:
                 try:
                     self._kept = await self._read()
                 except EtcronError as error:
                     self._kept = error
+                self._read_at, self._until = began_s, self._clock.monotonic() + self._seconds
         if isinstance(self._kept, EtcronError):
             raise self._kept
         return self._kept

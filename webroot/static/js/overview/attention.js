@@ -64,7 +64,7 @@ export class Attention {
     const isOpen = count > 1 && this.unfolded.has(key);
     const silenced = jobs.every((/** @type {any} */ one) => one.silencedUntil) ? Math.min(...jobs.map((/** @type {any} */ one) => one.silencedUntil)) : null;
     const why = count === 1 && !group.lastLine ? whyOf(result) : errorOf(group);
-    return h("li", { "data-key": key, class: silenced ? "is-quiet" : null },
+    return h("li", { "data-key": key, "data-row": true, class: silenced ? "is-quiet" : null },
       h("div", { class: "alike-what" },
         h("strong", {}, count > 1 ? t("overview.jobs", { n: count }) : h("a", { href: jobUrl(jobs[0].name), class: "row-name", "data-row-link": true }, jobs[0].name)), " ",
         badge(group.status), " ", h("span", {}, why), " ",
@@ -72,7 +72,7 @@ export class Attention {
         silenced && h("span", { class: "muted" }, " ", icon("bell-slash"), " ", t("alert.silenced"), " ", stamp(silenced))),
       group.lastLine && h("a", { class: "alike-line", href: runUrl(result.runId), title: t("overview.open.run") }, h("code", {}, group.lastLine)),
       count > 1 && h("div", { class: "alike-names" },
-        jobs.slice(0, 3).map((/** @type {any} */ one) => h("a", { href: jobUrl(one.name), "data-key": `name ${one.name}` }, one.name)),
+        jobs.slice(0, 3).map((/** @type {any} */ one, /** @type {number} */ at) => h("a", { href: jobUrl(one.name), "data-key": `name ${one.name}`, "data-row-link": at === 0 }, one.name)),
         count > 3 && h("button", { type: "button", class: "btn btn-quiet", "data-key": "unfold", "data-unfold": key, "aria-expanded": String(isOpen) }, icon(isOpen ? "chevron-up" : "chevron-down"), " ", t(isOpen ? "overview.fold" : "overview.unfold", { n: count - 3 }))),
       isOpen && h("ul", { class: "alike-jobs" }, jobs.slice(3).map(jobOf), count > jobs.length && h("li", {}, h("a", { href: "/jobs?state=failing" }, t("overview.attention.all", { n: count })))),
       h("div", { class: "buttons-of" }, count > 1 ? forAll(group, key) : forOne(jobs[0])));
