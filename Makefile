@@ -14,7 +14,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test crawler chaos power-cut scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds etcds chromium faketime
+.PHONY: run test crawler chaos power-cut scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million bench-console assets try-assets
 
 help: ## this list
@@ -23,7 +23,7 @@ help: ## this list
 run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data, Debian's etcd in ./.tools/up)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
-test: venv-test debian-etcds try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some; ETCD=3.7, or a path: on that etcd)
+test: venv-test debian-etcds debian-proxies try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some; ETCD=3.7, or a path: on that etcd)
 ifeq ($(TESTS),)
 	@tests/run $(VENV)/python
 else
@@ -108,6 +108,13 @@ venv-test:
 debian-etcds:
 	@for series in 3.4 3.5; do \
 	    sh cli/processes/fetch_etcd.sh .tools $$series || echo "the tests that need etcd $$series are skipped"; done
+
+# nginx and Caddy as Debian has them, unpacked and not installed, for the tests of deploy/nginx.conf and deploy/Caddyfile;
+# without them these are skipped, and say so.
+debian-proxies:
+	@for package in nginx caddy; do [ -d .tools/$$package ] || { \
+	    mkdir -p .tools/download && (cd .tools/download && apt-get -qq download $$package 2>/dev/null) && \
+	    dpkg-deb -x .tools/download/$${package}_*.deb .tools/$$package; } || echo "the tests of $$package are skipped"; done
 
 etcds: debian-etcds ## for the tests: etcd 3.6 and 3.7 too, built with Go, into .tools (a few minutes, once)
 	@sh tests/support/build_etcd.sh .tools

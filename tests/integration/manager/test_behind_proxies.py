@@ -1,0 +1,189 @@
+"""deploy/nginx.conf and deploy/Caddyfile with the real programs: a login, live events, who calls, and from where."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from cli.processes.ports import free_loopback_port
+from tests.support.access import Accessing, as_administrator
+from tests.support.certificates import Authority
+from tests.support.managing import Managed, Place, managing
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+ROOT = Path(__file__).parents[3]
+NAME = "etcron.example.org"
+SECRET = "a-secret-of-the-proxy-alone"
+
+
+def program(name: str, *places: str) -> str:
+    for place in places:
+        if (ROOT / ".tools" / place).exists():
+            return str(ROOT / ".tools" / place)
+    if (found := shutil.which(name)) is None:
+        pytest.skip(f"there is no {name} here: make debian-proxies")
+    return found
+
+
+def with_user_lines(text: str) -> str:
+    """With the lines that are for a proxy which knows who people are."""
+    return re.sub(r"^(\s*)#((?:auth_basic|proxy_set_header|include|header_up).*)$", r"\1\2", text, flags=re.MULTILINE)
+
+
+def nginx(directory: Path, port: int, upstream: str, *, knows_users: bool) -> list[str]:
+    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    text = with_user_lines(text) if knows_users else text
+    for shipped, here in (
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("    server 10.0.0.5:8070;\n    server 10.0.0.6:8070;\n", f"    server {upstream};\n"),
+        ("/etc/ssl/etcron.pem", str(directory / "tls" / "proxy.pem")),
+        ("/etc/ssl/etcron.key", str(directory / "tls" / "proxy.key")),
+        ("/etc/nginx/", f"{directory}/"),
+    ):
+        assert shipped in text, shipped
+        text = text.replace(shipped, here)
+    (directory / "etcron.htpasswd").write_text("alice:{PLAIN}wonderland\n")
+    (directory / "etcron-proxy-secret.conf").write_text(f'proxy_set_header X-Etcron-Proxy-Secret "{SECRET}";\n')
+    places = "".join(
+        f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    user = "user root;" if os.geteuid() == 0 else ""
+    (directory / "nginx.conf").write_text(
+        f"{user} daemon off; pid {directory}/pid; error_log stderr; events {{}}\n"
+        f"http {{ access_log off; {places}\n{text}\n}}\n"
+    )
+    return [program("nginx", "nginx/usr/sbin/nginx"), "-c", str(directory / "nginx.conf"), "-p", str(directory)]
+
+
+def caddy(directory: Path, port: int, upstream: str, *, knows_users: bool) -> list[str]:
+    text = (ROOT / "deploy" / "Caddyfile").read_text()
+    assert not knows_users, "its sample needs a module that knows who people are"
+    site = f"https://{NAME}:{port} {{\n\tbind 127.0.0.1\n\ttls {directory}/tls/proxy.pem {directory}/tls/proxy.key\n"
+    for shipped, here in ((f"{NAME} {{\n", site), ("10.0.0.5:8070 10.0.0.6:8070", upstream)):
+        assert shipped in text, shipped
+        text = text.replace(shipped, here)
+    (directory / "Caddyfile").write_text(f"{{\n\tadmin off\n\tauto_https disable_redirects\n}}\n{text}")
+    return [program("caddy", "caddy/usr/bin/caddy"), "run", "--config", str(directory / "Caddyfile")]
+
+
+PROXIES = {"nginx": nginx, "caddy": caddy}
+
+
+class Proxied:
+    """A browser or a program on the other side of the proxy."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext) -> None:
+        self.origin = f"https://{NAME}:{port}"
+        self._port = port
+        self._tls = tls
+
+    @asynccontextmanager
+    async def call(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, json: object = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        async with (
+            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
+            http.request(
+                method, f"https://127.0.0.1:{self._port}{path}", json=json, ssl=self._tls, server_hostname=NAME,
+                headers={"Host": f"{NAME}:{self._port}", **(headers or {})},
+            ) as answer,
+        ):  # fmt: skip
+            yield answer
+
+
+@asynccontextmanager
+async def proxied(name: str, directory: Path, manager: Managed, *, knows_users: bool = False) -> AsyncIterator[Proxied]:
+    authority, port = Authority(directory / "tls"), free_loopback_port()
+    authority.pair("proxy", NAME)
+    command = PROXIES[name](directory, port, f"127.0.0.1:{manager.http.port}", knows_users=knows_users)
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "XDG_DATA_HOME": str(directory)}
+    log = (directory / "log").open("wb")
+    process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=log, stderr=log)
+    try:
+        one = Proxied(port, authority.context())
+
+        async def answers() -> bool:
+            assert process.returncode is None, (directory / "log").read_text()
+            try:
+                async with one.call("GET", "/livez") as answer:
+                    return answer.status in (200, 401)
+            except aiohttp.ClientConnectionError:
+                return False
+
+        await wait_until(answers, description="the proxy passes calls on", timeout=20)
+        yield one
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        log.close()
+
+
+@pytest.mark.parametrize("name", PROXIES)
+async def test_a_browser_changes_things_and_hears_of_them_at_once(place: Place, tmp_path: Path, name: str) -> None:
+    options: dict[str, Any] = {"auth": "required", "allowedHosts": [NAME], "proxies": ["127.0.0.1"]}
+    async with managing(place, **options) as manager, proxied(name, tmp_path, manager) as proxy:
+        token = await Accessing(manager).user("alice", None)
+        admin = await as_administrator(manager)
+        async with proxy.call("GET", "/api/v1/events", headers=admin) as events:
+            assert events.status == 200
+            job = {"command": "true", "cronExpr": "@yearly"}
+            browser = {**admin, "Origin": proxy.origin, "Sec-Fetch-Site": "same-origin"}
+            async with proxy.call("PUT", "/api/v1/jobs/j", headers=browser, json=job) as answer:
+                assert answer.status == 201, await answer.text()
+            async with asyncio.timeout(10):
+                heard = b""
+                while b'"j"' not in heard:
+                    heard += await events.content.readany()
+        elsewhere = {**admin, "Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        async with proxy.call("DELETE", "/api/v1/jobs/j", headers=elsewhere) as answer:
+            assert answer.status == 403
+        async with proxy.call("GET", "/api/v1/jobs/j", headers=token) as answer:
+            assert answer.status in (403, 404)
+
+
+@pytest.mark.parametrize("name", PROXIES)
+async def test_callers_go_by_their_own_address_whatever_they_send(place: Place, tmp_path: Path, name: str) -> None:
+    options: dict[str, Any] = {"auth": "required", "allowedHosts": [NAME], "proxies": ["127.0.0.1"]}
+    async with managing(place, **options) as manager, proxied(name, tmp_path, manager) as proxy:
+        admin = await as_administrator(manager)
+        forged = {**admin, "X-Forwarded-For": "198.51.100.7"}
+        job = {"command": "true", "cronExpr": "@yearly"}
+        async with proxy.call("PUT", "/api/v1/jobs/j", headers=forged, json=job) as answer:
+            assert answer.status == 201, await answer.text()
+        saved = await manager.etcd.get(manager.keys.job("j"))
+        assert saved is not None
+        assert b"198.51.100.7" not in saved.value
+
+
+async def test_nginx_says_who_people_are_and_nobody_says_it_past_it(place: Place, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    options: dict[str, Any] = {
+        "auth": "required", "allowedHosts": [NAME], "proxies": ["127.0.0.1"], "proxyUserHeader": "X-Remote-User",
+        "proxySecretFile": str(secret),
+    }  # fmt: skip
+    async with managing(place, **options) as manager, proxied("nginx", tmp_path, manager, knows_users=True) as proxy:
+        await Accessing(manager).user("alice", None)
+        login = {"Authorization": aiohttp.BasicAuth("alice", "wonderland").encode()}
+        async with proxy.call("GET", "/api/v1/whoami", headers={**login, "X-Remote-User": "root"}) as answer:
+            assert answer.status == 200, await answer.text()
+            assert (await answer.json())["user"] == "alice"
+        wrong = {"Authorization": aiohttp.BasicAuth("alice", "wrong").encode()}
+        async with proxy.call("GET", "/api/v1/whoami", headers=wrong) as answer:
+            assert answer.status == 401
+        async with manager.http.get("/api/v1/whoami", headers={"X-Remote-User": "alice"}) as past_it:
+            assert past_it.status == 401
