@@ -101,6 +101,7 @@ async function load(shown, signal) {
 function showMissing(name, message) {
   byId("job").hidden = true;
   byId("missing").hidden = false;
+  byId("job").setAttribute("aria-busy", "false");
   [byId("actions"), byId("state"), byId("problem")].forEach((box) => redraw(box));
   redraw(byId("missing"), h("div", { class: "empty" }, h("p", {}, h("strong", {}, t("job.missing")), h("br"), message),
     h("p", { class: "buttons-of" }, h("a", { class: "btn btn-plain", href: `/jobs?q=${encoded(name)}` }, t("job.missing.search")), h("a", { class: "btn btn-plain", href: "/new" }, t("jobs.first")))));
