@@ -44,7 +44,7 @@ class TimedRun:
     plan_ms: int
     took_ms: int
     late_ms: int | None
-    """Of the first attempt of a planned fire: how long after its plan time it started."""
+    """Of a planned fire, or an attempt that says when it was due: how long after that it started."""
     revision: int | None
 
     @classmethod
@@ -56,9 +56,10 @@ class TimedRun:
         if not start_ms or not end_ms or status == Verdict.LOST:
             return None
         is_first = document.get("attempt", 1) == 1 and document.get("trigger") == Trigger.SCHEDULE
+        due_ms = document.get("dueTime", plan_ms if is_first else None)
         return cls(
             run_id=str(document.get("_id")), status=str(status), plan_ms=plan_ms, took_ms=max(0, end_ms - start_ms),
-            late_ms=max(0, start_ms - plan_ms) if is_first else None,
+            late_ms=max(0, start_ms - due_ms) if isinstance(due_ms, int) else None,
             revision=revision if isinstance(revision, int) else None,
         )  # fmt: skip
 

@@ -66,21 +66,20 @@ async def test_what_failed_is_asked_for_again_when_a_server_is_back(
 ) -> None:
     await cluster.save(name, "true", "@yearly")
     away = {"status": 503, "content_type": "application/problem+json", "body": '{"detail": "the log store is away"}'}
-    for path in (f"/runs?job={name}", f"/jobs/{name}"):
-        page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS, watched=False)
-        await page.route("**/api/v1/runs?*", lambda route: route.fulfill(**away), times=1)
-        await page.route("**/api/v1/runs?*", lambda route: route.abort(), times=1)  # then nobody need tell of it
-        await page.goto(path)
-        await expect(page.locator("#problem")).to_have_text("the log store is away")
-        await page.evaluate("tell('health', { etcd: 'ok', logStore: 'ok' })")
-        await expect(page.locator("#problem")).to_be_empty()
+    page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS, watched=False)
+    await page.route("**/api/v1/runs?*", lambda route: route.fulfill(**away), times=1)
+    await page.route("**/api/v1/runs?*", lambda route: route.abort(), times=1)  # then nobody need tell of it
+    await page.goto(f"/runs?job={name}")
+    await expect(page.locator("#problem")).to_have_text("the log store is away")
+    await page.evaluate("tell('health', { etcd: 'ok', logStore: 'ok' })")
+    await expect(page.locator("#problem")).to_be_empty()
 
 
-async def test_the_page_of_a_job_shows_what_is_going_once(console: Console, cluster: Cluster, name: str) -> None:
+async def test_runs_of_a_job_are_what_goes_once_and_what_waits(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "sleep 600", "@yearly")
     for _ in range(2):
         await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
-    page = await console.open(f"/jobs/{name}")
+    page = await console.open(f"/runs?job={name}")
     states = page.locator("#runs tbody .status")
     await expect(states).to_have_count(2)
     await expect(states.first).to_have_text(" running")

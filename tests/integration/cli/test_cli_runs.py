@@ -42,6 +42,12 @@ async def test_list_shows_what_ran_and_what_did_not(etcron: Etcron, manager: Man
     swapped = await etcron("run", "list", "--from", "1h", "--to", "2h")
     assert (swapped.status, swapped.err.startswith("etcron: --to: is not later than --from")) == (2, True)
     assert (await etcron("run", "list", "--status", "nonsense")).status == 5
+    assert len((await etcron.ok("run", "list", "--error", "failed: exit status 3", "-o", "json")).json) == 1
+    assert (await etcron.ok("run", "list", "-q", "oth", "--trigger", "manual")).err == "no runs\n"
+    groups = (await etcron.ok("run", "list", "--group", "error")).out.splitlines()
+    assert [line.split("backup")[0].split() for line in groups[1:]] == [
+        ["1", "failed:", "exit", "status", "3"], ["1", "skipped:", "overlap"],
+    ]  # fmt: skip
 
 
 async def test_list_and_log_begin_with_what_is_going(etcron: Etcron, manager: Managed) -> None:

@@ -2,7 +2,7 @@
 import { byId, fill, h } from "../dom.js";
 import { duration } from "../durations.js";
 import { facts } from "../grid.js";
-import { jobUrl } from "../links.js";
+import { jobUrl, workerUrl } from "../links.js";
 import { commandOf } from "../job/values.js";
 import { said } from "../notices.js";
 import { redraw } from "../redraw.js";
@@ -31,7 +31,7 @@ export function showFacts(run, zone) {
     ["run.command", commandFor(run)],
     ["column.duration", going && run.startTime ? stamp(run.startTime, { as: "lasting" }) : took(run) === null ? null : duration(took(run))],
     ["column.lateness", lateness(run) === null || (going && lateness(run) < 1000) ? null : duration(lateness(run))],
-    ["column.worker", run.worker && [run.worker, run.host && run.host !== run.worker && h("div", { class: "sub" }, run.host)]],
+    ["column.worker", run.worker && [h("a", { href: workerUrl(run.worker) }, run.worker), run.host && run.host !== run.worker && h("div", { class: "sub" }, run.host)]],
     ["column.exit", next !== "failed" && (run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null))],
     ["run.trigger", [word("trigger", run.trigger), run.by && h("div", { class: "sub" }, run.by)]],
     ["column.attempt", !(run.attempts?.length > 1) && run.attempt],

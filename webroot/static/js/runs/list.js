@@ -3,7 +3,7 @@ import { get } from "../api.js";
 import { h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
-import { jobUrl, runUrl } from "../links.js";
+import { jobUrl, runUrl, workerUrl } from "../links.js";
 import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
@@ -23,17 +23,14 @@ export function lateness({ startTime, planTime, dueTime, attempt }) {
 /** @param {any} run */
 export const took = (run) => (run.startTime && run.endTime ? run.endTime - run.startTime : null);
 
-/** @param {(run: any) => string | undefined} zoneOf */
-function columns(zoneOf) {
-  return [
-    { key: "status", draw: (/** @type {any} */ run) => [link(run), why(run)], className: "wraps status" },
-    { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName), class: "row-name" }, run.jobName), className: "wraps r-job" },
-    { key: "planned", draw: (/** @type {any} */ run) => [stamp(run.planTime || null, { zone: zoneOf(run) }), late(run)], className: "r-planned" },
-    { key: "duration", draw: (/** @type {any} */ run) => (run.startTime && !run.endTime ? stamp(run.startTime, { as: "lasting" }) : duration(took(run))), className: "num r-took" },
-    { key: "worker", draw: (/** @type {any} */ run) => run.worker, className: "wraps r-worker" },
-    { key: "trigger", draw: (/** @type {any} */ run) => [h("span", { title: run.by }, word("trigger", run.trigger)), run.attempt > 1 && h("div", { class: "sub" }, t("job.attempt", { n: run.attempt }))], className: "r-trigger" },
-  ];
-}
+const COLUMNS = [
+  { key: "status", draw: (/** @type {any} */ run) => [link(run), why(run)], className: "wraps status" },
+  { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName), class: "row-name" }, run.jobName), className: "wraps r-job" },
+  { key: "planned", draw: (/** @type {any} */ run) => [stamp(run.planTime || null), late(run)], className: "r-planned" },
+  { key: "duration", draw: (/** @type {any} */ run) => (run.startTime && !run.endTime ? stamp(run.startTime, { as: "lasting" }) : duration(took(run))), className: "num r-took" },
+  { key: "worker", draw: (/** @type {any} */ run) => run.worker && h("a", { href: workerUrl(run.worker) }, run.worker), className: "wraps r-worker" },
+  { key: "trigger", draw: (/** @type {any} */ run) => [h("span", { title: run.by }, word("trigger", run.trigger)), run.attempt > 1 && h("div", { class: "sub" }, t("job.attempt", { n: run.attempt }))], className: "r-trigger" },
+];
 
 /** @param {any} run */
 function link(run) {
@@ -57,18 +54,15 @@ function late(run) {
 export class RunList {
   /**
    * @param {HTMLElement} box
-   * @param {{caption: string, query: () => Record<string, string | string[]>, key?: () => string, isNarrow?: () => boolean, job?: boolean, zoneOf?: (run: any) => string | undefined, parameter?: string}} options
-   *   `key`: what tells one query from another; `isNarrow`: whether others than these may be there; `job`: with a column for
-   *   the job; `parameter`: of the address, in which the page is kept
+   * @param {{query: () => Record<string, string | string[]>, key: () => string, isNarrow: () => boolean}} options
+   *   `key`: what tells one query from another; `isNarrow`: whether others than these may be there
    */
-  constructor(box, { caption, query, key = () => JSON.stringify(query()), isNarrow = () => false, job = true, zoneOf = () => undefined, parameter = "" }) {
+  constructor(box, { query, key, isNarrow }) {
     this.box = box;
-    this.caption = caption;
     this.query = query;
     this.key = key;
     this.isNarrow = isNarrow;
-    this.columns = columns(zoneOf).filter((column) => job || column.key !== "job");
-    this.pager = new Pager(t("pager.label"), () => this.onStep(), parameter);
+    this.pager = new Pager(t("pager.label"), () => this.onStep(), "cursor");
   }
 
   /** Goes back to the first page. */
@@ -84,12 +78,10 @@ export class RunList {
     const wanted = () => `${this.key()} ${this.pager.cursor}`;
     const asked = wanted();
     const { items, nextCursor, lookedTime, waiting = [], warnings = [] } = await get("/runs", { query: { ...this.query(), cursor: this.pager.cursor, limit: A_PAGE }, signal });
-    if (asked !== wanted()) return { items, warnings }; // somebody types: others are asked for in a moment
     const known = new Set(items.map((/** @type {any} */ run) => run.id));
-    const ended = items.findIndex((/** @type {any} */ run) => run.state === "finished");
-    const going = ended < 0 ? items.length : ended;
-    const waits = waiting.filter((/** @type {any} */ run) => !known.has(run.id));
-    this.draw([...items.slice(0, going), ...waits, ...items.slice(going)], nextCursor, lookedTime);
+    const going = items.filter((/** @type {any} */ run) => run.state !== "finished").length;
+    items.splice(going, 0, ...waiting.filter((/** @type {any} */ run) => !known.has(run.id)));
+    if (asked === wanted()) this.draw(items, nextCursor, lookedTime); // else somebody types: others are asked for in a moment
     return { items, warnings };
   }
 
@@ -97,7 +89,7 @@ export class RunList {
   draw(runs, nextCursor, lookedTime) {
     const isPartial = nextCursor && (lookedTime || !runs.length);
     redraw(this.box,
-      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs, "auto stack runs", ({ id }) => id)) : this.nothing(Boolean(isPartial)),
+      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("title.runs") }, grid(t("title.runs"), COLUMNS, runs, "auto stack runs", ({ id }) => id)) : this.nothing(Boolean(isPartial)),
       isPartial && h("p", { class: "muted looked" }, icon("info-circle"), " ", lookedTime ? [t("runs.looked"), " ", stamp(lookedTime, { as: "long" }), ". "] : "", t("runs.looked.more")),
       this.pager.buttons(nextCursor));
   }

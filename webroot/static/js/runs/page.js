@@ -3,14 +3,13 @@ import { byId } from "../dom.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
-import { t } from "../text.js";
 import { Filters } from "./filters.js";
 import { loadGroups } from "./groups.js";
 import { RunList } from "./list.js";
 import { asked, isNarrow, query } from "./query.js";
 
 export async function start() {
-  const list = new RunList(byId("runs"), { caption: t("title.runs"), query: () => asked(query()), key: () => JSON.stringify(query()), isNarrow: () => isNarrow(query()), parameter: "cursor" });
+  const list = new RunList(byId("runs"), { query: () => asked(query()), key: () => JSON.stringify(query()), isNarrow: () => isNarrow(query()) });
   const filters = new Filters(() => {
     list.reset();
     void refresher.now();
