@@ -178,11 +178,11 @@ async def test_nginx_says_who_people_are_and_nobody_says_it_past_it(place: Place
     }  # fmt: skip
     async with managing(place, **options) as manager, proxied("nginx", tmp_path, manager, knows_users=True) as proxy:
         await Accessing(manager).user("alice", None)
-        login = {"Authorization": aiohttp.BasicAuth("alice", "wonderland").encode()}
+        login = {"Authorization": aiohttp.encode_basic_auth("alice", "wonderland")}
         async with proxy.call("GET", "/api/v1/whoami", headers={**login, "X-Remote-User": "root"}) as answer:
             assert answer.status == 200, await answer.text()
-            assert (await answer.json())["user"] == "alice"
-        wrong = {"Authorization": aiohttp.BasicAuth("alice", "wrong").encode()}
+            assert (await answer.json())["user"] == "user:alice"
+        wrong = {"Authorization": aiohttp.encode_basic_auth("alice", "wrong")}
         async with proxy.call("GET", "/api/v1/whoami", headers=wrong) as answer:
             assert answer.status == 401
         async with manager.http.get("/api/v1/whoami", headers={"X-Remote-User": "alice"}) as past_it:
