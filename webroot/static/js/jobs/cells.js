@@ -1,4 +1,5 @@
 /** The cells of one job's row, each a line. */
+import { now } from "../clock.js";
 import { h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { expressions } from "../job/values.js";
@@ -12,6 +13,9 @@ import { query } from "./query.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 /** @typedef {any} JobRow as the contract of GET /jobs says */
+
+/** Before that the time alone tells which day is meant. */
+const FAR_MS = 24 * 3_600_000;
 
 /**
  * Each column: its class, what it depends on, how it is drawn. A cell is drawn again only when that has changed, so
@@ -39,11 +43,10 @@ function state(job) {
 /** @param {JobRow} job */
 function name(job) {
   const labels = Object.entries(job.spec?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
-  return [
+  return [h("div", { class: "line" },
     h("a", { href: jobUrl(job.name), class: "row-name", "data-row-link": true, title: job.name }, job.name),
-    job.spec && job.problem && h("span", { class: "sub tone-bad", title: job.problem }, icon("exclamation-triangle-fill"), " ", job.problem),
-    labels.length > 0 && h("span", { class: "labels-of", title: listed(labels) }, labels.map((label) => h("span", { class: "label" }, label))),
-  ];
+    job.spec && job.problem && h("span", { class: "labels-of sub tone-bad", title: job.problem }, icon("exclamation-triangle-fill"), " ", job.problem),
+    labels.length > 0 && h("span", { class: "labels-of", title: listed(labels) }, labels.map((label) => h("span", { class: "label" }, label))))];
 }
 
 /** @param {JobRow} job */
@@ -69,7 +72,8 @@ function next(job) {
     return [t("jobs.paused.since"), " ", stamp(sinceMs, { zone }), h("span", { class: "sub", title: `${reason ?? ""} (${by})` }, reason || by)];
   }
   if (!job.nextFire) return [h("span", { class: "muted" }, t(job.spec?.after ? "jobs.after" : "jobs.never"))];
-  return [stamp(job.nextFire.ms, { as: "until", zone }), h("span", { class: "sub" }, stamp(job.nextFire.ms, { zone }))];
+  const isFar = job.nextFire.ms - now() > FAR_MS;
+  return [stamp(job.nextFire.ms, { as: "until", zone }), h("span", { class: "sub" }, stamp(job.nextFire.ms, { as: isFar ? "moment" : "clock", zone }))];
 }
 
 const sortsByFailure = () => query().sort.endsWith("failure");
