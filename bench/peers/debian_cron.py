@@ -25,7 +25,7 @@ _READS_CRONTAB_S: Final = 5
 _LIMIT_S: Final = 120
 
 # Only in this namespace: our crontab in place of the system's, its PAM service, and no trace in /run or /var/spool.
-_ALONE: Final = """
+ALONE: Final = """
 set -e
 mount --bind "$1/cron.d" /etc/cron.d
 mount --bind "$1/pam.d" /etc/pam.d
@@ -42,11 +42,11 @@ async def burst(jobs: int, evidence: Evidence) -> float:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         home.chmod(0o755)
-        _prepare(home)
+        prepare(home)
         moment = _minute_after(_READS_CRONTAB_S)
         _write_crontabs(home / "cron.d", moment, [evidence.command(number) for number in range(jobs)])
         daemon = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", _ALONE, "sh", folder],
+            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ALONE, "sh", folder],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
@@ -61,7 +61,7 @@ async def burst(jobs: int, evidence: Evidence) -> float:
     return evidence.last_start() - due
 
 
-def _prepare(home: Path) -> None:
+def prepare(home: Path) -> None:
     """The daemon and what it needs, in a folder of its own."""
     if os.geteuid() != 0:
         raise NotHereError("only root can give cron a namespace of its own")

@@ -59,8 +59,8 @@ async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(
     await page.get_by_label("Kind").select_option("email")
     await page.get_by_role("button", name="Continue").click()
     for label, text in (
-        ("Name", "mails"), ("Recipients", "ops@example.com"), ("Sender", "etcron@example.com"), ("Mail server", "127.0.0.1"),
-        ("Port", str(mails.port)),
+        ("Name", "mails"), ("Recipients", "ops@example.com"), ("Sender", "etcron@example.com"),
+        ("Mail server", "127.0.0.1"), ("Port", str(mails.port)),
     ):  # fmt: skip
         await page.get_by_label(label, exact=True).fill(text)
     await page.get_by_label("Encryption").select_option("none")
