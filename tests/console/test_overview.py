@@ -15,6 +15,7 @@ from common.protocol.drain import Drain
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from tests.console.console import AXE, Console, Usual, findings, settled
+from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.counting import count_records
 from tests.support.etcd_server import EtcdServer
 from tests.support.joining import join
@@ -142,3 +143,19 @@ async def test_a_banner_says_on_every_page_that_nothing_fires_and_since_when(wor
     await join(world.manager, "w2")
     await expect(page.locator("#halt")).to_be_empty()
     await expect(page).to_have_title("Workers - etcron")
+
+
+async def test_what_runs_shows_how_far_it_is_and_what_it_printed_last(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "echo '::progress 40% half of it'; echo copying table 12; exec sleep 1000", EVERY_SECOND)
+    page = await console.open("/")
+    row = page.locator("#running li").filter(has_text=name)
+    await expect(row).to_contain_text("copying table 12", timeout=30_000)
+    await expect(row).to_contain_text("40 %")
+    await expect(row.locator("progress")).to_have_attribute("value", "40")
+    await cluster.save(name, "true", "@yearly")
+    await row.get_by_role("button", name=f"Kill: {name}").click()
+    await page.get_by_role("dialog").get_by_role("textbox").fill("seen enough")
+    await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+    await expect(row).to_have_count(0)
