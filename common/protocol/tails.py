@@ -6,14 +6,26 @@ A key is its manager's alone: both transactions may be sent again and again. Pur
 
 from __future__ import annotations
 
+import json
+
 from common.protocol.keys import Keys, RunId
 from common.protocol.txn import Delete, Owner, Put, Txn
+from common.protocol.values import MALFORMED
 
 
-def look(keys: Keys, worker: str, run: RunId, manager: str, owner: Owner) -> Txn:
-    """Somebody looks at the run through this manager, for as long as its session lasts at most. Refused: that is
-    over."""
-    return Txn([owner.alive], [Put(keys.tail(worker, run, manager), b"{}", owner.lease_id)])
+def look(keys: Keys, worker: str, run: RunId, manager: str, owner: Owner, *, is_short: bool) -> Txn:
+    """Somebody looks at the run through this manager, for as long as its session lasts at most; ``is_short``: at the
+    last lines alone. Refused: that is over."""
+    value = b'{"short":true}' if is_short else b"{}"
+    return Txn([owner.alive], [Put(keys.tail(worker, run, manager), value, owner.lease_id)])
+
+
+def is_short(value: bytes) -> bool:
+    """Whether they look at the last lines alone."""
+    try:
+        return json.loads(value).get("short") is True
+    except MALFORMED:
+        return False
 
 
 def look_away(keys: Keys, worker: str, run: RunId, manager: str) -> Txn:

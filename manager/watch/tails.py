@@ -85,8 +85,8 @@ class Tail:
         """By caller."""
         self.glances: dict[tuple[str, bool], float] = {}
         """When callers have read it last, without following it; and whether the last lines alone."""
-        self.asked: tuple[str, str] | None = None
-        """The worker that its key was put for, and under which session."""
+        self.asked: tuple[str, str, bool] | None = None
+        """The worker that its key was put for, under which session, and whether it asks for the last lines alone."""
         self.may_be_at: str | None = None
         """The worker under which there may be a key."""
         self.due = now
@@ -97,6 +97,11 @@ class Tail:
     def end(self) -> int:
         """How many bytes have been printed, as far as is known."""
         return self.pieces[-1].end if self.pieces else 0
+
+    def is_short(self, now: float) -> bool:
+        """Whether those who look want the last lines alone."""
+        glances = {is_short for (_, is_short), at in self.glances.items() if at > now - LINGERS_S}
+        return not self.viewers and glances == {True}
 
     def after(self, place: int) -> list[Piece]:
         """What is behind this place, as far as it is held."""
@@ -182,6 +187,7 @@ class Tails:
             )
         tail = self._tail(run, now)
         tail.viewers[by] += 1
+        self._wake.set()
         try:
             yield tail
         finally:
@@ -257,10 +263,12 @@ class Tails:
             if tail.asked is None:
                 raise UnavailableError("this manager is not in touch with etcd just now")
             return  # the worker may be out of touch, too, and go on
-        if tail.asked == (worker, session.id):
+        wanted = worker, session.id, tail.is_short(self._clock.monotonic())
+        if tail.asked == wanted:
             return
         if tail.may_be_at is None:
             tail.since = self._clock.monotonic()
         tail.may_be_at = worker
-        if (await self._etcd.txn(tails.look(self._keys, worker, tail.run, self._name, session))).succeeded:
-            tail.asked = worker, session.id
+        txn = tails.look(self._keys, worker, tail.run, self._name, session, is_short=wanted[2])
+        if (await self._etcd.txn(txn)).succeeded:
+            tail.asked = wanted

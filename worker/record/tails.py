@@ -1,8 +1,9 @@
 """What runs print goes to the log store while they go on, of those that somebody looks at; of others nothing is done.
 
 A manager says by a key that somebody looks (``tails/``). Then each second at most, and 64 KiB at most, the newest of
-what the run's output keeps is sent: a command that prints faster has gaps, which the chunks' places tell. All of it is
-best effort, in a task of its own: a log store that is slow or away costs the chunks, and no record and no run anything.
+what the run's output keeps is sent (4 KiB every three seconds where they look at the last lines alone): a command that
+prints faster has gaps, which the chunks' places tell. All of it is best effort, in a task of its own: a log store that
+is slow or away costs the chunks, and no record and no run anything.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 from common.clock import Clock
 from common.errors import UnavailableError
 from common.etcd import Change, EtcdClient, Mirror
+from common.protocol import tails
 from common.protocol.keys import Keys, RunId
 from common.runlog import Chunk
 from common.runlog import Tails as Store
@@ -28,6 +30,8 @@ _log = logging.getLogger(__name__)
 MOST_BYTES: Final = 65_536
 """Of one run, in one go."""
 _EVERY_S: Final = 1.0
+_LAST_BYTES: Final = 4_096
+_LAST_EVERY_S: Final = 3.0
 _LOOK_S: Final = 0.25
 _RUNS_AT_ONCE: Final = 32
 _KEPT: Final = 16
@@ -41,7 +45,7 @@ class _Feed:
     """How far a run's output has been sent."""
 
     told: int = 0
-    due: float = float("-inf")
+    sent_at: float = float("-inf")
     """On the monotonic clock."""
     pending: list[Chunk] = field(default_factory=list)
     """Sent, and perhaps not stored: it is sent again as it is."""
@@ -63,8 +67,8 @@ class Tails:
         self._running = running
         self._store = store
         self._clock = clock
-        self._looks: dict[RunId, set[str]] = {}
-        """Which managers look at a run."""
+        self._looks: dict[RunId, dict[str, bool]] = {}
+        """Which managers look at a run, and whether at its last lines alone."""
         self._feeds: dict[RunId, _Feed] = {}
         """Of runs that have not ended."""
         self._unwanted: deque[str] = deque(maxlen=_UNWANTED)
@@ -87,9 +91,11 @@ class Tails:
                 key = ascii(change.key)  # it may be no text
                 _log.warning("%s is left out: %s", key, error, extra={"action": "tail.odd", "key": key})
                 continue
-            managers = self._looks.setdefault(run_id, set())
-            (managers.discard if change.new is None else managers.add)(manager)
-            if not managers:
+            managers = self._looks.setdefault(run_id, {})
+            managers.pop(manager, None)
+            if change.new is not None:
+                managers[manager] = tails.is_short(change.new.value)
+            elif not managers:
                 del self._looks[run_id]
         self._has_work.set()
 
@@ -111,16 +117,22 @@ class Tails:
 
     async def _send(self) -> None:
         now = self._clock.monotonic()
-        going = [(run_id, self._running[run_id]) for run_id in self._looks if run_id in self._running]
-        feeds = [(run_id, run, self._feeds.setdefault(run_id, _Feed())) for run_id, run in going]
-        due = [one for one in feeds if one[2].due <= now and one[2].has_news(one[1].output)]
-        due = sorted(due, key=lambda one: one[2].due)[:_RUNS_AT_ONCE]
-        for run_id, run, feed in due:
-            feed.due = now + _EVERY_S
-            feed.pending = feed.pending or _chunks(run_id, run.output, feed)
-        if chunks := [chunk for _, _, feed in due for chunk in feed.pending]:
+        due = list[tuple[RunId, _Feed]]()
+        for run_id, managers in self._looks.items():
+            if (run := self._running.get(run_id)) is None:
+                continue
+            feed, is_short = self._feeds.setdefault(run_id, _Feed()), all(managers.values())
+            if now - feed.sent_at < (_LAST_EVERY_S if is_short else _EVERY_S) or not feed.has_news(run.output):
+                continue
+            most = _LAST_BYTES if is_short and feed.stored else MOST_BYTES
+            feed.pending = feed.pending or _chunks(run_id, run.output, feed, most)
+            due.append((run_id, feed))
+        due = sorted(due, key=lambda one: one[1].sent_at)[:_RUNS_AT_ONCE]
+        for _, feed in due:
+            feed.sent_at = now
+        if chunks := [chunk for _, feed in due for chunk in feed.pending]:
             await self._store.put(chunks, self._clock.wall_ms())
-        for run_id, _, feed in due:
+        for run_id, feed in due:
             sent, feed.pending = feed.pending, []
             feed.told = max([feed.told, *(chunk.end for chunk in sent)])
             ids = [chunk.id for chunk in sent if chunk.id not in feed.stored]
@@ -139,8 +151,8 @@ class Tails:
                 self._unwanted.popleft()
 
 
-def _chunks(run_id: RunId, output: Output, feed: _Feed) -> list[Chunk]:
+def _chunks(run_id: RunId, output: Output, feed: _Feed, most: int) -> list[Chunk]:
     """What is to be sent next; at first something in any case, by which who looks knows that it is sent."""
-    run, pieces = str(run_id), output.newest(feed.told, MOST_BYTES)
+    run, pieces = str(run_id), output.newest(feed.told, most)
     found = [Chunk(run=run, start=start, size=len(piece), text=as_text(piece)) for start, piece in pieces]
     return found or ([] if feed.stored else [Chunk(run=run, start=0, size=0, text="")])

@@ -257,6 +257,30 @@ async def test_output_is_read_no_more_when_the_last_has_gone(
     prompter.end()
 
 
+async def test_last_lines_alone_are_sent_as_seldom_as_they_are_short(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.record.tails._LAST_EVERY_S", 0.1)
+    prompter = Prompter(tmp_path)
+    run = await live.run(prompter.command)
+    assert (await live.output(run, tail="1"))["live"]
+    prompter.say("x" * 20_000 + "\nlast\n")
+
+    async def is_shown() -> bool:
+        return bool((await live.output(run, tail="1"))["text"] == "last\n")
+
+    await wait_until(is_shown, description="the last line is shown")
+    assert max(map(len, await live.chunks(run))) <= 4_096
+    async with live.following(run) as stream:
+        await wait_until(
+            lambda: live.worker.parts.tails._looks[run] == {live.managers[0].parts.name: False},
+            description="the worker knows that somebody follows",
+        )
+        prompter.say("y" * 20_000 + "\n")
+        assert len(await told(stream, "y\n")) >= 20_000
+    prompter.end()
+
+
 async def test_look_outlives_the_session_of_its_manager(live: Live, tmp_path: Path) -> None:
     prompter = Prompter(tmp_path)
     run = await live.run(prompter.command)
