@@ -27,6 +27,7 @@ _AWAY_FOR_S: Final = 15.0
 _AGAIN_S: Final = 60.0
 _BEAT_EVERY_S: Final = 60.0
 _BEAT_WITHIN_S: Final = 10.0
+_LOOK_S: Final = 1.0
 _MOST_BYTES: Final = 65_536
 
 
@@ -86,9 +87,14 @@ class LogStoreAway:
 class Heartbeat:
     """Calls the administrator's URL each minute, for as long as notices are made: what watches it tells of the end."""
 
-    def __init__(self, url: str | None, *, is_well: Callable[[], bool]) -> None:
+    def __init__(
+        self, url: str | None, *, is_well: Callable[[], bool], every_s: float = _BEAT_EVERY_S,
+        within_s: float = _BEAT_WITHIN_S,
+    ) -> None:  # fmt: skip
         self._url = url
         self._is_well = is_well
+        self._every_s = every_s
+        self._within_s = within_s
         self._tls, self._names = Tls(), Names()
         self._failed = False
 
@@ -97,13 +103,15 @@ class Heartbeat:
         while True:
             if self._url is not None and self._is_well():
                 await self._beat(self._url)
-            await asyncio.sleep(_BEAT_EVERY_S)
+                await asyncio.sleep(self._every_s)
+            else:  # one that has taken over calls as soon as it is well: the last call is long ago
+                await asyncio.sleep(min(self._every_s, _LOOK_S))
 
     async def _beat(self, url: str) -> None:
         """The URL may be a secret: it stands in no log."""
         why = ""
         try:
-            async with asyncio.timeout(_BEAT_WITHIN_S):
+            async with asyncio.timeout(self._within_s):
                 tls = await self._tls.context()
                 status, _ = await ask("GET", url, tls=tls, most_bytes=_MOST_BYTES, names=self._names)
                 why = "" if status < 400 else f"HTTP {status}"

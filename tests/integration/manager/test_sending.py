@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import socket
@@ -26,7 +27,7 @@ from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.saved_job import SavedJob
 from manager.notices.email import Email
-from manager.notices.ways import ChannelSecrets, Tls
+from manager.notices.ways import ChannelSecrets, PutOffError, Tls
 from manager.notices.webhook import signature
 from tests.support.background import running
 from tests.support.certificates import Authority
@@ -242,6 +243,43 @@ async def test_a_server_that_hangs_holds_up_no_other_channel(
     await wait_until(lambda: mail_server.tries == 30, description="all mails hang")
     await here.put(failed(30))
     await here.until(NoticeState.SENT, failed(30))
+    await mail_server.stop()
+
+
+@pytest.mark.parametrize(
+    ("deadline", "kind", "error"),
+    [
+        ("manager.notices.sender.WITHIN_S", "email", "no answer within 0.5 s"),
+        ("manager.notices.webhook._WITHIN_S", "webhook", "127.0.0.1 does not answer within 0.5 s"),
+    ],
+)
+async def test_a_server_that_says_nothing_is_given_up_and_tried_again(
+    here: Sending, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch, deadline: str, kind: str, error: str
+) -> None:
+    monkeypatch.setattr(deadline, 0.5)  # minutes
+    mail_server.hangs = True
+    if kind == "email":
+        await here.mails_to(mail_server)
+    else:
+        await here.channel("ops", kind="webhook", url=f"http://127.0.0.1:{mail_server.port}/")
+    await here.put(failed())
+    await here.until(NoticeState.SENDING, failed(), error=error)
+    await here.later(10)
+    await here.until(NoticeState.SENDING, failed(), error=error, tries=2)
+    await mail_server.stop()
+
+
+async def test_a_mail_server_that_stops_answering_is_given_up_at_that_step(mail_server: MailServer) -> None:
+    mail_server.hangs = True
+    channel = CHANNEL.read({
+        "kind": "email", "host": "127.0.0.1", "port": mail_server.port, "tls": "none", "from": "etcron@example.org",
+        "to": ["ann@example.org"],
+    })  # fmt: skip
+    content = Content(subject="s", text="t", html="<p>t</p>", facts="{}", created_ms=NOW)
+    way = Email(ChannelSecrets(None), Tls(), step_s=0.5)
+    sent = way.send("ops", channel, Message(id="one", notices=("one",), content=content))
+    with pytest.raises(PutOffError, match=f"127.0.0.1:{mail_server.port}"):
+        await asyncio.wait_for(sent, 10)
     await mail_server.stop()
 
 
