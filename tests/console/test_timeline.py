@@ -36,10 +36,11 @@ async def manager(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator
         for name, of in fields.items():
             await manager.call("PUT", f"/api/v1/jobs/{name}", {"command": "true", **of})
         ago = {Verdict.SUCCESS: (180, 240, 300), Verdict.FAILED: (120,), Verdict.SKIPPED: (60,)}
+        planned = [(verdict, now_ms() - minutes * MINUTE_MS) for verdict, times in ago.items() for minutes in times]
         await manager.write([
-            record_of(RunId.planned("hourly", at := now_ms() - minutes * MINUTE_MS), verdict, **(
+            record_of(RunId.planned("hourly", at), verdict, **(
                 {"end_ms": at + 20 * MINUTE_MS + 2} if verdict.is_of_a_run else {}))
-            for verdict, times in ago.items() for minutes in times
+            for verdict, at in planned
         ])  # fmt: skip
         await claim(manager, "hourly", now_ms() - 5 * MINUTE_MS)
         yield manager
