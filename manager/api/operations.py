@@ -255,14 +255,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answers={200: page(
             record({
                 "name": TEXT, "state": TEXT, "sinceTime": maybe(MS), "jobs": COUNT, "usualMs": maybe(COUNT),
-                "runs": array(record({
-                    "from": MS, "to": MS, "status": TEXT, "id": maybe(TEXT), "job": TEXT,
-                    "counts": {"type": "object", "additionalProperties": COUNT},
-                }, {"expected": maybe(MS)})),
+                "runs": array(record({"from": MS, "to": MS, "status": TEXT}, {
+                    "id": TEXT, "counts": {"type": "object", "additionalProperties": COUNT}, "expected": MS,
+                })),
                 "fires": array(record({"time": MS, "count": COUNT})), "wholeFrom": maybe(MS), "wholeTo": maybe(MS),
             }),
             **{"from": MS, "to": MS}, now=MS, bucketMs=COUNT, by=TEXT, total=COUNT,
-            used=array(record({"time": MS, "slots": COUNT})), usedFrom=maybe(MS), warnings=array(TEXT),
+            used=array(record({"time": MS, "slots": COUNT})), usedFrom=maybe(MS),
+            usedMean=array(record({"time": MS, "slots": {"type": "number"}})), warnings=array(TEXT),
         )},
     ),
     Operation(

@@ -59,5 +59,6 @@ async def show_timeline(request: web.Request) -> web.Response:
         "from": window.from_ms, "to": window.to_ms, "now": now_ms, "bucketMs": window.bucket_ms, "by": str(by),
         "items": [lane.view() for lane in found.lanes], "total": found.total, "nextCursor": found.next_cursor,
         "used": [{"time": time_ms, "slots": slots} for time_ms, slots in found.used], "usedFrom": found.used_from_ms,
+        "usedMean": [{"time": time_ms, "slots": slots} for time_ms, slots in found.used_mean],
         "warnings": list(found.warnings),
     })  # fmt: skip

@@ -29,10 +29,14 @@ from manager.watch.watching import Watching
 
 MOST_LANES: Final = 50
 MOST_BUCKETS: Final = 400
-_RECORDS_OF_A_LANE: Final = 120
-_RECORDS_OF_ALL: Final = 2_000
+_RECORDS_OF_LANES: Final = 1_800
+"""Of all lanes together."""
+_RECORDS_OF_ALL: Final = 1_000
+_MOST_GOING: Final = 120
+"""Runs of a lane that go on."""
 _READS_AT_ONCE: Final = 8
 _FIRES_OF_A_LANE: Final = 400
+_HOUR_MS: Final = 3_600_000
 _LONGEST_MS: Final = 86_400_000
 """A run that began longer before the window is not looked for."""
 _WORST: Final = (
@@ -103,6 +107,8 @@ class Timeline:
     """Of each bucket that has any: its start, and the most slots at once."""
     used_from_ms: int | None
     """Before, it was not looked at."""
+    used_mean: Sequence[tuple[int, float]]
+    """Of whole hours before: the start, and how many runs went on at once on an average."""
     warnings: Sequence[str]
 
 
@@ -142,11 +148,12 @@ class Timelines:
                 read = await self._records(RunFilter(), rights, window, _RECORDS_OF_ALL)
                 lanes, total = self._of_labels(label, query, rights, window, read, limit)
         records, cut_ms = read
+        means = await self._means(window, cut_ms) if cut_ms is not None and rights.sees_all else ()
         if records is None:
             warnings.append(NO_RESULTS)
         return Timeline(
             lanes=lanes, total=total, next_cursor=following, used=self._used(records or (), rights, window),
-            used_from_ms=cut_ms, warnings=warnings,
+            used_from_ms=cut_ms, used_mean=means, warnings=warnings,
         )  # fmt: skip
 
     async def _records(
@@ -168,9 +175,18 @@ class Timelines:
         oldest_ms = found[-1]["planTime"] if found else window.to_ms
         return inside, oldest_ms if more and oldest_ms > window.from_ms else None
 
+    async def _means(self, window: Window, until_ms: int) -> list[tuple[int, float]]:
+        """As the steward has counted the hours; none where the log store is away."""
+        hours = range(window.from_ms // _HOUR_MS, min(until_ms, window.now_ms) // _HOUR_MS)
+        try:
+            counts = await self._history.statistics(None, hours, _HOUR_MS) if hours else []
+        except UnavailableError:
+            return []
+        return [(one.number * _HOUR_MS, round(one.duration_ms / _HOUR_MS, 2)) for one in counts]
+
     async def _of_jobs(self, jobs: Sequence[KnownJob], rights: Rights, window: Window) -> list[Lane]:
         read = await asyncio.gather(
-            *(self._records(RunFilter(job=job.name), rights, window, _RECORDS_OF_A_LANE) for job in jobs)
+            *(self._records(RunFilter(job=job.name), rights, window, _of_each(len(jobs))) for job in jobs)
         )
         results = await self._history.results([job.name for job in jobs if job.saved is not None]) or {}
         lanes = []
@@ -193,7 +209,7 @@ class Timelines:
         there = [one for one in await self._inventory.workers() if one.name is not None]
         seen = there[:limit]
         read = await asyncio.gather(
-            *(self._records(RunFilter(worker=one.name), rights, window, _RECORDS_OF_A_LANE) for one in seen)
+            *(self._records(RunFilter(worker=one.name), rights, window, _of_each(len(seen))) for one in seen)
         )
         going: dict[str, list[OpenRun]] = {}
         for run in self._watching.open_runs:
@@ -208,7 +224,7 @@ class Timelines:
                 since_ms=left_ms if worker.drain is None else worker.drain.since_ms, runs=_marks(records or (), window),
                 whole_from_ms=cut_ms,
             )  # fmt: skip
-            lane.runs += _going(going.get(name, ())[:_RECORDS_OF_A_LANE], window, None, _ids(lane.runs))
+            lane.runs += _going(going.get(name, ())[:_MOST_GOING], window, None, _ids(lane.runs))
             lanes.append(lane)
         return lanes, len(there)
 
@@ -237,7 +253,7 @@ class Timelines:
         lanes = []
         for value, of in sorted(jobs.items())[:limit]:
             lane = Lane(name=value, jobs=len(of), runs=_marks(records.get(value, ()), window), whole_from_ms=read[1])
-            lane.runs += _going(going.get(value, ())[:_RECORDS_OF_A_LANE], window, None, _ids(lane.runs))
+            lane.runs += _going(going.get(value, ())[:_MOST_GOING], window, None, _ids(lane.runs))
             fires, lane.whole_to_ms = _to_come(of, window, _FIRES_OF_A_LANE)
             lane.fires = _ticks(fires, window)
             lanes.append(lane)
@@ -260,6 +276,10 @@ class Timelines:
             if rights.sees(run.labels) and run.has_started(window.now_ms):
                 held(run.run_id.job_name, run.start_ms, window.now_ms)
         return _fullest(sorted(changes), window)
+
+
+def _of_each(lanes: int) -> int:
+    return min(max(_RECORDS_OF_LANES // max(lanes, 1), 36), 240)
 
 
 def _fullest(changes: Sequence[tuple[int, int]], window: Window) -> list[tuple[int, int]]:
@@ -294,19 +314,19 @@ def _marks(records: Iterable[Mapping[str, Any]], window: Window) -> list[dict[st
             and max(end_ms - start_ms, last["to"] - last["from"]) < window.bucket_ms
         ):
             last["from"], last["to"] = min(last["from"], start_ms), max(last["to"], end_ms)
-            last["counts"][status] = last["counts"].get(status, 0) + count
-            last["status"] = min(last["counts"], key=_WORST.index)
-            last["id"] = None
+            counts = last.setdefault("counts", {last["status"]: 1})
+            counts[status] = counts.get(status, 0) + count
+            last["status"] = min(counts, key=_WORST.index)
+            last.pop("id", None)
         else:
-            marks.append({
-                "from": start_ms, "to": max(end_ms, start_ms), "status": status, "counts": {status: count},
-                "id": one["_id"], "job": one["jobName"],
-            })  # fmt: skip
+            marks.append({"from": start_ms, "to": max(end_ms, start_ms), "status": status, "id": one["_id"]})
+            if count > 1:
+                marks[-1]["counts"] = {status: count}
     return marks
 
 
 def _ids(marks: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    return frozenset(one["id"] for one in marks if one["id"] is not None)
+    return frozenset(one["id"] for one in marks if "id" in one)
 
 
 def _going(
@@ -315,9 +335,8 @@ def _going(
     """Up to now, and to when they usually end."""
     return [
         {
-            "from": run.start_ms, "to": max(window.now_ms, run.start_ms), "status": "running",
-            "counts": {"running": 1}, "id": str(run.run_id), "job": run.run_id.job_name,
-            "expected": None if usual is None else max(run.start_ms + usual, window.now_ms),
+            "from": run.start_ms, "to": max(window.now_ms, run.start_ms), "status": "running", "id": str(run.run_id),
+            **({} if usual is None else {"expected": max(run.start_ms + usual, window.now_ms)}),
         }
         for run in runs
         if run.start_ms < window.to_ms and str(run.run_id) not in recorded

@@ -1,4 +1,4 @@
 // What charts take from others, as one module: loaded only where there is a chart.
-export { bisector, max } from "d3-array";
-export { scaleLinear, scaleSqrt } from "d3-scale";
+export { max } from "d3-array";
+export { scaleLinear } from "d3-scale";
 export { area, curveLinear, curveStepAfter, line, stack } from "d3-shape";

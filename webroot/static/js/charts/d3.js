@@ -1,3 +1,3 @@
 /** The bundle of others that charts are drawn with (static/vendor/charts.js); its name changes with its content. */
-export const { area, bisector, curveLinear, curveStepAfter, line, max, scaleLinear, scaleSqrt, stack } =
+export const { area, curveLinear, curveStepAfter, line, max, scaleLinear, stack } =
   await import(document.body.dataset.charts);

@@ -1,5 +1,5 @@
 /** The hours of the week to come: how many fires, and where more slots are wanted than there are. */
-import { max, scaleSqrt } from "../charts/d3.js";
+import { scaleLinear } from "../charts/d3.js";
 import { mark, s } from "../charts/svg.js";
 import { language, number, t } from "../text.js";
 import { parts, zoneFor } from "../zones.js";
@@ -17,11 +17,13 @@ const DAY = 86_400_000;
  */
 export function heatOf(width, { items, slots }, onpick) {
   const left = width < 480 ? 34 : 44, cell = (width - left) / 24;
-  const levels = scaleSqrt().domain([0, max(items, (one) => one.fires) || 1]).range([0, LEVELS]);
+  const counts = items.map((one) => one.fires).filter(Boolean), most = Math.max(...counts), least = Math.min(...counts);
+  // Hours that are nearly alike are shown as alike.
+  const levels = most - least < most / 10 ? () => 2 : scaleLinear().domain([least, most]).range([1, LEVELS]);
   const cells = items.map((hour) => {
     const { date, time } = parts(hour.time, zoneFor());
     const day = new Date(`${date}T00:00:00Z`).getUTCDay(), x = left + Number(time.slice(0, 2)) * cell, y = ((day + 6) % 7) * ROW_PX;
-    const level = hour.fires ? Math.max(Math.round(levels(hour.fires)), 1) : 0, isOver = slots > 0 && hour.slots > slots;
+    const level = hour.fires ? Math.round(levels(hour.fires)) : 0, isOver = slots > 0 && hour.slots > slots;
     const shape = [s("rect", { class: `heat heat-${level}`, x: x + 0.5, y: y + 0.5, width: Math.max(cell - 1, 1), height: ROW_PX - 1, rx: 2 })];
     if (isOver) shape.push(s("path", { class: "over", d: `M${x + cell - 7} ${y + 1}h6v6z` }));
     if (hour.fires >= 1 && cell > 24) shape.push(s("text", { class: `heat-text heat-text-${level}`, x: x + cell / 2, y: y + 14, "text-anchor": "middle" }, short(hour.fires)));

@@ -106,8 +106,9 @@ function runsUrl(lane, run, by) {
 
 /** @param {Lane} lane @param {any} run */
 function labelOf(lane, run) {
-  const verdicts = Object.entries(run.counts).map(([status, count]) => (run.id ? word("verdict", status) : `${count} ${word("verdict", status)}`)).join(", ");
-  const who = run.id && run.job !== lane.name ? `${lane.name}: ${run.job}` : lane.name;
+  const verdicts = run.counts ? Object.entries(run.counts).map(([status, count]) => `${count} ${word("verdict", status)}`).join(", ") : word("verdict", run.status);
+  const job = run.id?.slice(0, run.id.lastIndexOf("@")) ?? lane.name;
+  const who = job === lane.name ? job : `${lane.name}: ${job}`;
   const long = run.to > run.from ? `, ${duration(run.to - run.from)}` : "";
   const expected = run.expected ? `\n${t("timeline.expected", { time: shown(run.expected) })}` : "";
   return `${who}\n${shown(run.from)}: ${verdicts}${run.id ? long : ""}${expected}`;
@@ -124,7 +125,7 @@ export function rowsOf({ items }) {
   return items.map((lane) => {
     /** @type {Map<string, number>} */
     const counts = new Map();
-    for (const run of lane.runs) for (const [status, count] of Object.entries(run.counts)) counts.set(status, (counts.get(status) ?? 0) + Number(count));
+    for (const run of lane.runs) for (const [status, count] of Object.entries(run.counts ?? { [run.status]: 1 })) counts.set(status, (counts.get(status) ?? 0) + Number(count));
     const coming = lane.fires.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.count, 0);
     return [lane.name, word("verdict", lane.state), [...counts].map(([status, count]) => `${count} ${word("verdict", status)}`).join(", "),
       `${coming}${lane.wholeTo ? "+" : ""}`, lane.fires[0] ? h("span", {}, full(lane.fires[0].time, zoneFor())) : "", lane.usualMs ? duration(lane.usualMs) : ""];

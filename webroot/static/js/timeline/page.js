@@ -46,7 +46,7 @@ export function start() {
       columns: [t("column.name"), t("column.state"), t("timeline.column.ran"), t("timeline.column.coming"), t("column.next"), t("timeline.column.usual")],
       note: [t("timeline.hint"), view.query.by === "worker" && ` ${t("timeline.no.fires")}`],
     });
-    const pressure = { used: lanes.used, usedFrom: lanes.usedFrom, usedMs: lanes.bucketMs, wanted: forecast?.items ?? [], wantedMs: forecast?.bucketMs ?? 60_000, slots: forecast?.slots ?? known.week?.slots ?? 0 };
+    const pressure = { used: lanes.used, usedMean: lanes.usedMean ?? [], usedFrom: lanes.usedFrom, usedMs: lanes.bucketMs, wanted: forecast?.items ?? [], wantedMs: forecast?.bucketMs ?? 60_000, slots: forecast?.slots ?? known.week?.slots ?? 0 };
     showPressure({
       draw: (width) => pressureOf(width, pressure, span, crowd), rows: () => pressureRows(pressure), note: certainty(forecast),
       columns: [t("timeline.column.time"), t("timeline.used"), t("timeline.wanted"), t("timeline.column.fires")],
@@ -58,14 +58,15 @@ export function start() {
       const { from, to } = view.span, { by, key, q, cursor } = view.query, soon = Math.max(from, now());
       if (by === "label" && !key) return fill(byId("total"), t("timeline.key.needed"));
       const asked = { from: Math.round(from), to: Math.round(to) };
-      const [lanes, forecast] = await Promise.all([
-        get("/timeline", { query: { ...asked, by, key, q, cursor, limit: 30 }, signal }),
-        soon < to ? get("/forecast", { query: { q, from: Math.round(soon), to: Math.round(Math.min(to, soon + DAY)), buckets: 400 }, signal }) : null,
-      ]);
-      Object.assign(known, { lanes, forecast });
+      const coming = soon < to ? get("/forecast", { query: { q, from: Math.round(soon), to: Math.round(Math.min(to, soon + DAY)), buckets: 400 }, signal }) : Promise.resolve(null);
+      coming.catch(() => null); // told of below
+      const lanes = await get("/timeline", { query: { ...asked, by, key, q, cursor, limit: 30 }, signal });
+      known.lanes = lanes;
       note(byId("problem"), lanes.warnings.join("; ") || null, "warn");
       fill(byId("total"), t(`timeline.total.${by || "job"}`, { n: lanes.total }));
       pager(lanes, view);
+      draw();
+      known.forecast = await coming;
       draw();
     } catch (error) {
       if (signal.aborted) throw error;
@@ -125,7 +126,7 @@ function fullest({ items, slots, jobs }, crowd) {
   const isOver = most && most.slots > slots;
   redraw(byId("fullest"), h("h2", {}, t("timeline.fullest")),
     most?.fires ? [h("p", { class: `big${isOver ? " tone-bad" : ""}` }, hourLabel(most.time, most.fires, most.slots)),
-      h("p", { class: "sub" }, isOver ? t("timeline.short", { n: slots }) : t("timeline.enough", { n: slots })),
+      h("p", { class: "sub" }, !slots ? t("timeline.no.slots") : isOver ? t("timeline.short", { n: slots }) : t("timeline.enough", { n: slots })),
       h("button", { type: "button", class: "btn btn-plain", "data-crowd": most.time, onclick: () => crowd(most.time, most.time + 3_600_000) }, t("timeline.whose"))]
       : h("p", { class: "muted" }, t("timeline.nothing")),
     h("p", { class: "sub" }, t("timeline.week", { n: Math.round(total), jobs: number(jobs) })));

@@ -10,19 +10,20 @@ import { marginOf } from "./lanes.js";
 const MOST_AIR = 3;
 
 /** @typedef {{time: number, slots: number, fires?: number}} Minute */
-/** @typedef {{used: Minute[], usedFrom: number | null, usedMs: number, wanted: Minute[], wantedMs: number, slots: number}} Pressure */
+/** @typedef {{used: Minute[], usedMean: Minute[], usedFrom: number | null, usedMs: number, wanted: Minute[], wantedMs: number, slots: number}} Pressure */
 
 /** @param {number} width @param {Pressure} pressure @param {{from: number, to: number}} span @param {(from: number, to: number) => void} onpick */
 export function pressureOf(width, pressure, span, onpick) {
-  const { used, usedFrom, usedMs, wanted, wantedMs, slots } = pressure;
-  const busiest = Math.max(max([...used, ...wanted], (/** @type {Minute} */ one) => one.slots) ?? 0, 1);
+  const { used, usedMean, usedFrom, usedMs, wanted, wantedMs, slots } = pressure;
+  const busiest = Math.max(max([...used, ...usedMean, ...wanted], (/** @type {Minute} */ one) => one.slots) ?? 0, 1);
   const most = Math.max(busiest, slots <= busiest * MOST_AIR ? slots : 0);
   const chart = plot({ label: t("timeline.pressure"), width, height: width < 640 ? 110 : 128, x: [span.from, span.to], y: [0, most * 1.12], left: marginOf(width), top: 12, bottom: 22, right: width < 640 ? 8 : 12 });
   valueAxis(chart, { count: 3, format: (value) => (width < 640 ? "" : number(value, 0)) });
   timeAxis(chart, zoneFor());
   if (usedFrom && usedFrom > span.from) {
-    const to = Math.min(usedFrom, now());
-    chart.body.append(mark(s("rect", { fill: "url(#fill-shut)", width: Math.max(chart.x(to), 0), height: chart.height }), { label: t("timeline.used.cut", { time: full(to, zoneFor()) }) }));
+    const to = Math.min(usedFrom, now()), label = t(usedMean.length ? "timeline.used.mean" : "timeline.used.cut", { time: full(to, zoneFor()) });
+    chart.body.append(mark(s("rect", { ...(usedMean.length ? { class: "reach" } : { fill: "url(#fill-shut)" }), width: Math.max(chart.x(to), 0), height: chart.height }), { label }));
+    line(chart, stepsOf(usedMean, 3_600_000, span.from, to), "ok", { steps: true, dashed: true });
   }
   const before = stepsOf(used, usedMs, Math.max(usedFrom ?? span.from, span.from), Math.min(now(), span.to));
   const after = stepsOf(wanted, wantedMs, Math.max(now(), span.from), span.to);
@@ -84,7 +85,7 @@ export function hourLabel(from, fires, slots) {
 }
 
 /** @param {Pressure} pressure */
-export function pressureRows({ used, wanted }) {
-  return [...used.map((one) => [full(one.time, zoneFor()), number(one.slots), "", ""]),
+export function pressureRows({ used, usedMean, wanted }) {
+  return [...usedMean.map((one) => [full(one.time, zoneFor()), `Ø ${number(one.slots, 1)}`, "", ""]), ...used.map((one) => [full(one.time, zoneFor()), number(one.slots), "", ""]),
     ...wanted.filter((one) => one.fires || one.slots).map((one) => [full(one.time, zoneFor()), "", number(one.slots, 1), number(one.fires ?? 0, 1)])];
 }
