@@ -8,6 +8,8 @@ const SGR = /\u001b\[[\d;:]{0,60}m/g;
 /** The beginning of such a sequence, or of a terminal's line break, at the end of a piece. */
 const CUT_OFF = /(\u001b(\[[\d;:]{0,60})?|\r)$/;
 const WEIGHTS = ["bold", "faint", "italic", "underline"];
+/** So many steps from one look to the next are known by heart. */
+const MOST_KNOWN = 5000;
 
 /** @typedef {{at: number, look: string}} Change from this offset in the text on it looks so */
 
@@ -23,6 +25,10 @@ export class Colours {
     this.state = null;
     this.held = "";
     this.look = "";
+    /** What becomes of a look by a sequence, with what the library has to know of it. @type {Map<string, any>} */
+    this.known = new Map();
+    /** @type {any} */
+    this.now = { bold: false, faint: false, italic: false, underline: false, fg: null, bg: null };
   }
 
   /** @param {string} piece */
@@ -46,13 +52,27 @@ export class Colours {
       parts.push(printable(whole.slice(from, index)));
       length += index - from;
       from = index + sequence.length;
-      this.state?.ansi_to_html(sequence.replaceAll(":", ";"));
-      const look = this.state ? lookOf(this.state) : "";
+      const look = this.state ? this.step(sequence) : "";
       if (look !== this.look) changes.push({ at: length, look });
       this.look = look;
     }
     parts.push(printable(whole.slice(from)));
     return { text: parts.join(""), changes };
+  }
+
+  /** The look after a sequence; a log has thousands of each. @param {string} sequence */
+  step(sequence) {
+    const key = this.look + sequence;
+    let next = this.known.get(key);
+    if (!next) {
+      if (this.known.size >= MOST_KNOWN) this.known.clear();
+      Object.assign(this.state, this.now).ansi_to_html(sequence.replaceAll(":", ";"));
+      const { bold, faint, italic, underline, fg, bg } = this.state;
+      next = { look: lookOf(this.state), state: { bold, faint, italic, underline, fg, bg } };
+      this.known.set(key, next);
+    }
+    this.now = next.state;
+    return next.look;
   }
 }
 

@@ -1,7 +1,7 @@
 /** Searching in the output: all places are marked, one is the current one. Nothing is added to the page for it. */
 import { byId } from "../dom.js";
 import { number, t } from "../text.js";
-import { rangeOf, reveal } from "./places.js";
+import { isNear, rangeOf, reveal } from "./places.js";
 
 const MOST = 5000;
 const PAUSE_MS = 150;
@@ -51,7 +51,7 @@ export class Find {
     const said = this.field.value ? (count ? t("run.found", { at: this.current + 1, all }) : t("run.found.none")) : "";
     if (byId("found").textContent !== said) byId("found").textContent = said;
     if (!("highlights" in CSS)) return;
-    const ranges = this.places.map(([start, end]) => rangeOf(this.output, start, end));
+    const ranges = this.places.map(([start, end]) => isNear(this.output, start) && rangeOf(this.output, start, end)); // others are seen by nobody
     CSS.highlights.set("found", new Highlight(...ranges.filter((range, index) => range && index !== this.current)));
     CSS.highlights.set("found-now", new Highlight(...ranges.filter((range, index) => range && index === this.current)));
   }

@@ -13,6 +13,9 @@ export function rangeOf({ blocks, elements }, start, end) {
   return range;
 }
 
+/** Whether it is seen, or nearly. @param {Output} output @param {number} start */
+export const isNear = ({ blocks, elements }, start) => elements[blockAt(blocks, start)]?.classList.contains("has-lines");
+
 /** Brings a place into view. @param {Output} output @param {number} start */
 export function reveal(output, start) {
   const { box, blocks, elements } = output;
