@@ -142,7 +142,10 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "running": array(ref("OpenRun")),
             "waiting": maybe(record({"planTime": MS, "reason": TEXT})),
         },
-        {"usualMs": COUNT, "lastSuccessTime": MS, "lastFailureTime": MS},
+        {
+            "usualMs": COUNT, "lastSuccessTime": MS, "lastFailureTime": MS,
+            "overdue": record({"planTime": MS, "reason": TEXT}),
+        },
     ),
     "Durations": record(
         {

@@ -21,6 +21,8 @@ from manager.watch.catalog import CatalogPage, JobQuery, KnownJob, ListState
 from manager.watch.eligibility import Eligibility
 from manager.watch.watching import Watching
 
+_ON_ITS_WAY_MS: Final = 10_000
+"""A fire that is due for less may be on its way through a job that fires often."""
 MAX_FAILING: Final = 10_000
 """How many failing jobs a list can be narrowed to."""
 NO_RESULTS: Final = "the log store cannot be reached: last results are not shown"
@@ -96,16 +98,15 @@ class Rows:
             if job.saved is not None and not reads_all:
                 row["spec"] = shown_spec(row["spec"], rights, job.saved.spec.labels)
             row["running"] = [shown(run, ending.get(run["id"])) for run in row["running"]]
-            row["waiting"] = None if results is None else self._first_fire(job, row, now_ms)
+            row["waiting"] = None if results is None or row["lastResult"] else self._due(job, row, now_ms)
         return rows, [] if results is not None else [NO_RESULTS]
 
-    def _first_fire(self, job: KnownJob, row: dict[str, Any], now_ms: int) -> dict[str, Any] | None:
-        """The first fire, where it is due and nothing has come of any; it may wait for slots, which no watch shows."""
-        if job.saved is None or row["lastResult"] is not None or row["running"]:
+    def _due(self, job: KnownJob, row: dict[str, Any], now_ms: int, after_ms: int = 0) -> dict[str, Any] | None:
+        """The first fire after an instant, where it is due and nothing has come of it; it may wait for slots, which no
+        watch shows."""
+        if job.saved is None or row["running"] or self._watching.open_runs.awaits_record(job.name):
             return None
-        if self._watching.open_runs.awaits_record(job.name):
-            return None
-        plan_ms = first_due_ms(job.saved.spec, job.saved.anchor_ms, now_ms)
+        plan_ms = first_due_ms(job.saved.spec, max(job.saved.anchor_ms, after_ms), now_ms)
         if plan_ms is None:
             return None
         reason = Eligibility(job.saved.spec, self._watching.members).takers(str(plan_ms)).reason
@@ -114,7 +115,12 @@ class Rows:
     async def row(self, job: KnownJob, rights: Rights, *, language: str = DEFAULT) -> dict[str, Any]:
         """The row of one job, which the caller may know of, with its whole strip, and its warnings in it."""
         (row,), warnings = await self.rows([job], rights, language=language, newest=SHOWN)
-        return {**row, "warnings": [*self._watching.warnings, *warnings]}
+        row["warnings"] = [*self._watching.warnings, *warnings]
+        if (last := row["lastResult"]) is not None:
+            after_ms = max(last.get("rangeEndTime") or last["planTime"], row["blockedUntil"] or 0)
+            if overdue := self._due(job, row, self._clock.wall_ms() - _ON_ITS_WAY_MS, after_ms):
+                row["overdue"] = overdue
+        return row
 
 
 def seen_results(came_to: JobResults | None, job: KnownJob | None, rights: Rights) -> JobResults | None:

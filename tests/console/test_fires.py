@@ -27,7 +27,7 @@ async def test_each_verdict_has_its_reason_in_words(console: Console, cluster: C
     await expect(first).to_contain_text("retry")
     await console.shoot_all(page, "fires-attempts")
     await first.get_by_role("link", name="attempt 2").click()
-    await expect(page.locator("#facts")).to_contain_text("before it: 1")
+    await expect(page.locator("#attempts [aria-current]")).to_contain_text("2")
 
     # The page shows the newest ten: the one that runs is among them for twenty seconds.
     await cluster.save(f"{name}-over", "exec sleep 1000", "*/2 * * * * * *")

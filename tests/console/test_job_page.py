@@ -116,8 +116,9 @@ async def test_failing_job_says_since_when_and_why_and_what_its_runs_took(
 async def test_definition_says_what_differs_and_versions_why_it_was_paused(
     console: Console, cluster: Cluster, name: str
 ) -> None:
-    await cluster.save(name, "echo one two", "@yearly")
-    await cluster.save(name, "echo one three", "@yearly", retry={"limit": 2}, overlap="queue")
+    when = "0 30 2 * * * *"
+    await cluster.save(name, "echo one two", when, timezone="Europe/Berlin")
+    await cluster.save(name, "echo one three", when, timezone="Europe/Berlin", retry={"limit": 2}, overlap="queue")
     await cluster.call("POST", f"/api/v1/jobs/{name}/pause", {"reason": "the disk is full"})
     await cluster.call("POST", f"/api/v1/jobs/{name}/resume", {})
     page = await console.open(f"/jobs/{name}#versions")
@@ -134,13 +135,19 @@ async def test_definition_says_what_differs_and_versions_why_it_was_paused(
 
     await page.get_by_role("tab", name="Definition").click()
     terms = page.locator("#definition dt")
-    await expect(terms).to_have_text(["Command", "Expression", "While the previous run is still going", "Retries"])
+    await expect(terms).to_have_text(
+        ["Command", "Expression", "Time zone", "While the previous run is still going", "Retries"]
+    )
     await page.get_by_role("button", name="Show defaults too").click()
     await expect(page.locator('#definition dd[data-key="timeoutSeconds"]')).to_have_text("off (default)")
     await expect(page.locator('#definition dd[data-key="workers"]')).to_have_text("any (default)")
     await console.shoot_all(page, "job-definition", whole=True)
     await page.get_by_role("button", name="Show defaults too").click()
-    await expect(terms).to_have_count(4)
+    await expect(terms).to_have_count(5)
+    await page.get_by_role("tab", name="Schedule").click()
+    await expect(page.locator("#calendar .clocks")).to_contain_text("02:30 does not exist on")
+    await expect(page.locator("#zones")).not_to_contain_text("The schedule is in")
+    await console.shoot_all(page, "job-clocks", whole=True)
 
 
 async def test_run_that_somebody_asked_for_is_among_the_runs_and_a_job_that_never_ran_says_so(

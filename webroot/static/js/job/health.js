@@ -41,13 +41,16 @@ export async function showHealth(job, signal) {
 
 /** @param {any} job */
 function draw(job) {
-  const [tone, glyph, says] = stateOf(job);
+  const [state, glyph, says] = stateOf(job);
+  const { overdue } = job;
+  const tone = overdue && state !== "bad" ? "warn" : state;
   const { lastResult: last } = job;
   const failed = tone === "bad" && last;
   const box = byId("health");
   box.className = `health is-${tone}`;
   redraw(box,
-    h("div", { class: "health-says" }, h("span", { class: `tone-${tone}` }, icon(glyph)), h("p", {}, says)),
+    h("div", { class: "health-says" }, h("span", { class: `tone-${state}` }, icon(glyph)), h("p", {}, says)),
+    overdue && h("p", { class: "health-overdue tone-warn" }, icon("hourglass-bottom"), " ", h("strong", {}, around(t("health.overdue", { ...WHEN, why: whyOf({ ...overdue, verdict: "waiting" }) }), stamp(overdue.planTime, { zone: job.spec?.timezone })))),
     failed && h("p", { class: "health-why" }, whyOf(last), " ", last.runId && h("a", { href: runUrl(last.runId) }, t("health.run"))),
     failed && tail.runId === last.runId && tail.text && h("pre", { class: "health-tail", tabindex: 0, "aria-label": t("health.tail") }, printable(tail.text)),
     job.recent.length > 0 && [h("div", { class: "sub" }, t("health.newest", { n: job.recent.length })), bars(job.recent, job.spec?.timezone)],
