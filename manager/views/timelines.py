@@ -29,7 +29,7 @@ from manager.watch.watching import Watching
 
 MOST_LANES: Final = 50
 MOST_BUCKETS: Final = 400
-_RECORDS_OF_LANES: Final = 1_800
+_RECORDS_OF_LANES: Final = 3_000
 """Of all lanes together."""
 _RECORDS_OF_ALL: Final = 1_000
 _MOST_GOING: Final = 120
@@ -279,7 +279,7 @@ class Timelines:
 
 
 def _of_each(lanes: int) -> int:
-    return min(max(_RECORDS_OF_LANES // max(lanes, 1), 36), 240)
+    return min(max(_RECORDS_OF_LANES // max(lanes, 1), 60), 240)
 
 
 def _fullest(changes: Sequence[tuple[int, int]], window: Window) -> list[tuple[int, int]]:

@@ -18,6 +18,7 @@ import { startKeys, startPointers, View } from "./view.js";
 
 const EVERY_MS = 10_000;
 const WEEK_EVERY_MS = 60_000;
+const AGAIN_MS = 4_000;
 const DAY = 86_400_000;
 /** After a move, so that a quick reader asks once. */
 const SETTLED_MS = 250;
@@ -82,8 +83,9 @@ export function start() {
       if (known.week.unknown) week.soon();
     } catch (error) {
       if (signal.aborted) throw error;
-      note(byId("fullest"), error.message);
-      if (error.mayPass) week.soon();
+      if (!error.mayPass) note(byId("fullest"), error.message);
+      else if (!known.week) note(byId("fullest"), t("timeline.counting"), "info"); // what takes long is there when it is asked for again
+      if (error.mayPass) window.setTimeout(() => void week.now(), AGAIN_MS);
     }
     byId("fullest").setAttribute("aria-busy", "false");
   }, WEEK_EVERY_MS);
