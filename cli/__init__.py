@@ -1,8 +1,8 @@
 """The command line: `etcron NOUN VERB ...`.
 
 __main__.py programs.py         finds the command; `up`, `worker`, `config`, `completion`, the help of all
-jobs.py job_*.py runs.py workers.py stats.py audit.py manifests/ crontab/
-                                clients of a manager, by noun; jobs from files, and from crontabs
+jobs.py job_*.py runs.py workers.py stats.py audit.py manifests/ crontab/ importing/
+                                clients of a manager, by noun; jobs from files, crontabs and other schedulers
 following.py                    a run, followed to its end
 admin.py                        the first administrator and the last resort: writes to etcd, without a manager
 login.py profiles.py            `login`, `logout`, `whoami`; what is kept of a login, and which server it is for
@@ -16,5 +16,5 @@ client.py                       a manager's HTTP API, and what waits for it
 arguments.py errors.py times.py what their command lines have in common, exit statuses, instants
 printing.py progress.py         what is printed: tables, colours, how far it is
 completion.py                   what TAB completes
-processes/                      `etcron up`, and `etcron worker` with several processes
+processes/                      `etcron up`, its backup, and `etcron worker` with several processes
 """

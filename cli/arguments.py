@@ -26,6 +26,7 @@ GROUPS: Final = {
     "admin": "cli.admin",
     "cron": "cli.cron",
     "crontab": "cli.crontab.commands",
+    "import": "cli.importing.command",
     "user": "cli.users",
     "service": "cli.services",
     "token": "cli.tokens",

@@ -21,8 +21,8 @@ from cli.completion import SCRIPTS, candidates
 
 _NOUNS = [
     "up", "backup", "restore", "manager", "notifier", "worker", "job", "run", "stats", "admin", "audit", "cron",
-    "crontab", "login", "logout", "whoami", "user", "service", "token", "session", "binding", "access", "channel",
-    "rule", "silence", "alert", "notice", "signing",
+    "crontab", "import", "login", "logout", "whoami", "user", "service", "token", "session", "binding", "access",
+    "channel", "rule", "silence", "alert", "notice", "signing",
     "config", "completion", "version",
 ]  # fmt: skip
 

@@ -1,0 +1,9 @@
+"""From other schedulers: each reads that system's own export, and accounts for everything in it.
+
+    found     (found.py)       pure: what an importer gives back, and the pieces that they share
+    systems   (systems.py)     pure: Kubernetes, dkron, Cronicle, cronsun, and the legacy system's keys in etcd
+    systemd   (systemd.py)     pure: timers and their services; `OnCalendar=` as a cron expression
+    command   (command.py)     `etcron import SYSTEM FILE`; saved the way that `etcron crontab import` does
+
+What cannot be told truly is refused with the reason; what is left out is named. Jobs are paused until they are resumed.
+"""

@@ -1,0 +1,141 @@
+"""`etcron import SYSTEM FILE`: jobs out of another scheduler's export, and an account of everything in it."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from cli.arguments import EXIT_STATUSES, Parser, add_output, add_server
+from cli.client import Client
+from cli.crontab.commands import checked, over_what_is_there, said_of, saved, summary, wanted_of
+from cli.crontab.jobs import Became, Told
+from cli.crontab.lines import Line
+from cli.crontab.sources import read_given
+from cli.errors import CommandError, ExitStatus
+from cli.importing.found import Found, UnreadableError
+from cli.importing.systemd import systemd
+from cli.importing.systems import SYSTEMS
+from cli.job_saving import merged, without_nulls
+from cli.manifests.carrying import make_plan
+from cli.manifests.plan import OWNER_LABEL, Action, Step
+from cli.printing import print_json, tell
+from common.errors import InvalidInputError
+from common.jobs.reader import check_name
+
+_READERS: Final = {**SYSTEMS, "systemd": systemd}
+_EXAMPLES: Final = """\
+examples:
+  kubectl get cronjobs -A -o json | etcron import kubernetes - --dry-run
+  systemctl cat backup.timer backup.service | etcron import systemd - --set user=backup
+  curl -s http://dkron:8080/v1/jobs | etcron import dkron -
+  etcdctl get --prefix /cron/jobs/ -w json | etcron import legacy - --owner legacy
+
+"""
+
+
+def parser() -> Parser:
+    """The command line."""
+    does = (
+        "Save the jobs of another scheduler, paused until they are resumed, and account for each. It reads: the JSON "
+        "of `kubectl get cronjobs` (kubernetes), `systemctl cat` of timers and services (systemd), /v1/jobs (dkron), "
+        "get_schedule or an export (cronicle), the values below /cronsun/cmd/ (cronsun), and the legacy system's keys "
+        "below /cron/jobs/ (legacy)."
+    )
+    top = Parser(prog="etcron import", description=does, epilog=_EXAMPLES + EXIT_STATUSES)
+    top.add_argument("system", choices=sorted(_READERS), metavar="SYSTEM", help=", ".join(sorted(_READERS)))
+    top.add_argument("file", metavar="FILE", help="its export (- for stdin)")
+    top.add_argument("--name-prefix", default="", metavar="TEXT", help="what the jobs' names begin with")
+    top.add_argument("--owner", metavar="NAME", help="label the jobs etcron/owner=NAME")
+    top.add_argument("--set", action="append", metavar="FIELD=VALUE", help="a field of all these jobs (repeatable)")
+    top.add_argument("--dry-run", action="store_true", help="only the account; nothing is saved")
+    add_server(top)
+    add_output(top)
+    top.set_defaults(run=_import)
+    return top
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    account = _account(arguments)
+    said = said_of(arguments)
+    with Client.of(arguments) as client:
+        account = checked(client, account)
+        steps = make_plan(
+            client, [wanted_of(one) for one in account if one.document is not None], owner=arguments.owner,
+            over=lambda document, spec: over_what_is_there(document, spec, said),
+        )  # fmt: skip
+        steps = [_paused(step) if step.action is Action.CREATE else step for step in steps]
+        results = {} if arguments.dry_run else saved(client, steps)
+    _print(account, steps, results, arguments)
+    failed = any(one.became is Became.REFUSED for one in account) or "failed" in results.values()
+    return ExitStatus.NO if failed else ExitStatus.OK
+
+
+def _account(arguments: argparse.Namespace) -> list[Told]:
+    try:
+        found = list(_READERS[arguments.system](read_given(arguments.file)))
+    except UnreadableError as error:
+        raise CommandError(f"{arguments.file}: {error}", ExitStatus.REFUSED) from error
+    said, numbers, names = said_of(arguments), itertools.count(1), set[str]()
+    labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}
+    account = []
+    for one in found:
+        line = Line(number=next(numbers), text=one.title)
+        why = _why_not(one, names, arguments.name_prefix)
+        if one.job is None or why is not None:
+            account.append(Told(line=line, became=Became.REFUSED, notes=(why,) if why else tuple(one.notes[-1:])))
+            continue
+        document = without_nulls(merged({**one.job, "labels": {**one.job.get("labels", {}), **labels}}, said))
+        account.append(Told(line=line, became=Became.JOB, notes=tuple(one.notes), document=document))
+    return account
+
+
+def _why_not(one: Found, names: set[str], prefix: str) -> str | None:
+    """Why its name cannot be a job's; else it is taken."""
+    if one.job is None:
+        return None
+    one.job["name"] = name = prefix + one.job["name"]
+    if name in names:
+        return f"another one is called {name} already: rename it there"
+    try:
+        check_name(name)
+    except InvalidInputError:
+        return f"{name!a} is no name for a job: rename it there"
+    names.add(name)
+    return None
+
+
+def _paused(step: Step) -> Step:
+    return replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
+
+
+def _print(
+    account: Iterable[Told], steps: Iterable[Step], results: Mapping[str, str], arguments: argparse.Namespace
+) -> None:  # fmt: skip
+    by_name = {step.name: step for step in steps}
+    intended = {Action.CREATE: "to create", Action.CHANGE: "to change"}
+    outcomes = {name: results.get(name) or intended.get(step.action, "unchanged") for name, step in by_name.items()}
+    account = list(account)
+    if arguments.output == "json":
+        print_json({"dryRun": arguments.dry_run, "jobs": [
+            {"title": one.line.text, "became": str(one.became), "notes": list(one.notes), "job": one.document,
+             "result": outcomes.get(one.name)}
+            for one in account
+        ]})  # fmt: skip
+        return
+    for one in account:
+        if one.document is None:
+            tell(f"REFUSED: {one.line.text[:200]}", *(f"  {note}" for note in one.notes))
+            continue
+        when = one.document.get("cronExpr") or one.document.get("every") or one.document.get("after")
+        tell(
+            f"job {one.name} ({outcomes.get(one.name)}): {when}  {one.document['command']}",
+            *(f"  {note}" for note in one.notes),
+        )
+    tell("", summary(account, outcomes).replace(" lines:", " found:", 1))
+    if arguments.dry_run:
+        tell("dry run: nothing was saved")
+    elif "created" in results.values():
+        tell("new jobs are paused: run them by hand, stop the old ones, then etcron job resume NAME ...")
