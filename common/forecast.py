@@ -8,6 +8,7 @@ Pure: standard library and its neighbours.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -108,9 +109,9 @@ class _Sums:
     def __init__(self, from_ms: int, to_ms: int) -> None:
         self._from_ms, self._to_ms = from_ms, to_ms
         self._minutes = (to_ms - from_ms) // MINUTE_MS
-        self._fires = [0.0] * (self._minutes + 1)
+        self._fires = [0.0] * self._minutes
         self._rates = [0.0] * (self._minutes + 1)
-        self._slots = [0.0] * (self._minutes * 60 + 1)
+        self._slots: defaultdict[int, float] = defaultdict(float)
         self._estimated = 0
 
     def add(self, rhythm: Rhythm, jobs: int, slots: int, most: int) -> None:
@@ -165,16 +166,28 @@ class _Sums:
 
     def _change(self, from_ms: int, to_ms: int, slots: float) -> None:
         first, end = (from_ms - self._from_ms) // 1000, (to_ms - self._from_ms) // 1000
-        last = len(self._slots) - 1
-        if end > 0 and first < last:
+        if end > 0 and first < self._minutes * 60:
             self._slots[max(first, 0)] += slots
-            self._slots[min(end, last)] -= slots
+            self._slots[end] -= slots
 
     def wanted(self) -> Wanted:
-        rates, levels = list(accumulate(self._rates)), list(accumulate(self._slots))
         return Wanted(
             from_ms=self._from_ms,
-            fires=[round(one + rate, 3) for one, rate in zip(self._fires[:-1], rates, strict=False)],
-            slots=[round(max(levels[second : second + 60]), 3) for second in range(0, self._minutes * 60, 60)],
+            fires=[round(one + rate, 3) for one, rate in zip(self._fires, accumulate(self._rates[:-1]), strict=True)],
+            slots=[round(most, 3) for most in self._most()],
             estimated=self._estimated,
         )
+
+    def _most(self) -> list[float]:
+        """The most slots at once in each minute."""
+        most = [0.0] * (self._minutes + 1)
+        level, here = 0.0, 0
+        for second in sorted(self._slots):
+            minute = min(second // 60, self._minutes)
+            for passed in range(here, minute):
+                most[passed] = max(most[passed], level)
+            if second % 60:
+                most[minute] = max(most[minute], level)
+            level, here = level + self._slots[second], minute
+            most[minute] = max(most[minute], level)
+        return most[:-1]
