@@ -22,6 +22,9 @@ import { showStatisticsWhenOpened } from "./statistics.js";
 import { Tabs } from "./tabs.js";
 import { Versions } from "./versions.js";
 
+/** However often it fires, its page asks once a second. */
+const EVERY_MS = 1000;
+
 /** @typedef {{name: string, job: any, isGone: boolean, fires: Fires, versions: Versions, tabs: Tabs}} Shown */
 
 /** @param {string} name */
@@ -52,7 +55,7 @@ export async function start(name) {
       note(byId("problem"), error.message);
       if (error.mayPass) page.soon();
     }
-  });
+  }, EVERY_MS);
   byId("all-runs").setAttribute("href", `/runs?job=${encoded(name)}`);
   showStatisticsWhenOpened(name);
   void showNotifications(name);
@@ -62,8 +65,8 @@ export async function start(name) {
     else again();
   });
   on(["again", "workers", "health"], () => page.soon());
-  on(["jobs"], ({ all, names = [] }) => (all || names.includes(name)) && page.heard());
-  on(["runs"], ({ jobs }) => name in jobs && page.heard());
+  on(["jobs"], ({ all, names = [] }) => (all || names.includes(name)) && page.changed());
+  on(["runs"], ({ jobs }) => name in jobs && page.changed());
   onChange(() => showZones(shown.job?.spec?.timezone));
   everySecond(() => shown.job?.nextFire && shown.job.nextFire.ms < now() - 500 && page.soon());
   onKey("e", () => document.getElementById("edit")?.click());
