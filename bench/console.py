@@ -254,14 +254,13 @@ async def _browse(http: aiohttp.ClientSession, page: str) -> None:
                 with suppress(WrongError):  # it has ended meanwhile
                     await asking.ask(http, f"/api/v1/runs/{quote(going[turn % len(going)], safe='')}/output", tail="1")
 
-    asks = asyncio.gather(ask(), ask_for_last_lines())
-    try:
-        async with http.get("/api/v1/events", headers={"Accept": "text/event-stream"}) as stream:
-            async for line in stream.content:
-                if line.startswith(b"event: ") and line[7:].strip().decode() in causes:
-                    changed.set()
-    finally:
-        asks.cancel()
+    headers = {"Accept": "text/event-stream"}
+    async with TaskGroup() as tasks, http.get("/api/v1/events", headers=headers) as stream:
+        for one in (ask, ask_for_last_lines):
+            tasks.create_task(one())
+        async for line in stream.content:
+            if line.startswith(b"event: ") and line[7:].strip().decode() in causes:
+                changed.set()
 
 
 async def _runs_come_and_go(etcd: EtcdClient, jobs: int) -> None:
