@@ -238,7 +238,7 @@ class Tails:
             tail.fault = None
         except (EtcdError, UnavailableError) as error:
             tail.fault = str(error)
-        if not is_wanted and tail.may_be_at is None:
+        if not (is_wanted or tail.viewers) and tail.may_be_at is None:  # who is still there sees soon that it is over
             del self._tails[tail.run]
         tail.changes.notify()
 
