@@ -234,7 +234,7 @@ async def test_running_run_ends_on_its_page(console: Console, cluster: Cluster, 
     await wait_until(runs, description="it runs")
     page = await console.open(f"/jobs/{name}")
     await page.locator("#facts").get_by_role("link", name="running").click()
-    await expect(page.locator("#output")).to_contain_text("appears here when the run has ended")
+    await expect(page.locator("#output")).to_contain_text("begun")
     await expect(page.locator("#state")).to_have_text(" running")
     await cluster.save(name, "true", "@yearly")
     await page.get_by_role("button", name="Kill").click()
