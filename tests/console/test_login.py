@@ -218,6 +218,7 @@ async def test_what_one_may_not_do_is_off_and_says_why(guarded: Guarded) -> None
     page = await guarded.log_in("alice", "/jobs")
     await page.get_by_role("button", name="Actions: mine").click()
     await expect(page.get_by_role("button", name="Delete: mine")).to_be_enabled()
+    await page.keyboard.press("Escape")
     await page.get_by_role("button", name="Actions: theirs").click()
     off = page.get_by_role("button", name="Delete: theirs")
     await expect(off).to_be_disabled()
