@@ -14,9 +14,10 @@ async def test_dialog_that_is_called_off_gives_the_focus_back(console: Console, 
     await cluster.save(name, "true", "@yearly")
     page = await console.open(f"/jobs?q={name}")
     for action in ("Run now", "Pause", "Delete"):
-        button = page.get_by_role("button", name=f"{action}: {name}")
+        button = page.get_by_role("button", name=f"Actions: {name}")
         await button.focus()
         await page.keyboard.press("Enter")
+        await page.get_by_role("button", name=f"{action}: {name}").press("Enter")
         dialog = page.get_by_role("dialog")
         await expect(dialog.locator(":focus")).to_have_count(1)
         await page.keyboard.press("Escape")

@@ -13,7 +13,10 @@ from tests.support.cluster import Cluster
 
 
 async def open_dialog(page: Page, *, options: bool = True) -> Locator:
-    """Run now, with what is folded away."""
+    """Run now, on a job's page or of the job that a list shows; with what is folded away."""
+    menu = page.get_by_role("button", name="Actions: ")
+    if "/jobs?" in page.url:
+        await menu.click()
     await page.get_by_role("button", name="Run now").first.click()
     dialog = page.get_by_role("dialog")
     await expect(dialog.get_by_role("button", name="Run now")).to_be_focused()

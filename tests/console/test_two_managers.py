@@ -140,7 +140,7 @@ async def test_runs_kills_and_deletes_are_live_whoever_answers(
 
     await page.goto(f"/jobs?q={name}")
     await act(page, "Delete", job=name)
-    await expect(page.locator("#toasts")).to_contain_text("is deleted")
+    await expect(page.locator("#toasts")).to_contain_text("deleted.")
     await expect(row).to_have_count(0)
     await page.reload()
     await settled(page)
