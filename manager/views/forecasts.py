@@ -29,6 +29,8 @@ _KEPT: Final = 32
 _SHARE: Final = 20
 _LONG_S: Final = 0.3
 """What takes less is done again whenever a job has changed."""
+_AT_ONCE: Final = 2_000
+"""Jobs that are looked at without a pause."""
 _JOBS_A_READ: Final = 500
 _READING_S: Final = 0.2
 """So long the log store is asked how long runs take, for one forecast."""
@@ -75,6 +77,8 @@ class _Kept:
     until_s: float
     """Before, it is given though jobs have changed."""
     wanted: Wanted
+    jobs: int
+    unknown: int
 
 
 class Forecasts:
@@ -92,20 +96,32 @@ class Forecasts:
 
     async def of(self, query: JobQuery, rights: Rights, from_ms: int, to_ms: int) -> Forecast:
         """Between two whole minutes. UnavailableError: the jobs have not been read yet."""
-        jobs = await self._jobs(query, rights)
+        await self._watching.ready()
         key = (rights.sight, query, from_ms, to_ms)
-        seen = self._seen(jobs)
-        async with self._turn:
-            edition = self._watching.catalog.edition, len(self._usual) // _JOBS_A_READ
-            kept = self._kept.get(key)
-            if kept is None or (kept.edition != edition and self._clock.monotonic() >= kept.until_s):
-                kept = await self._beside(lambda: self._keep(key, edition, seen))
+        if (kept := self._fresh(key)) is None or kept.unknown:
+            jobs = await self._jobs(query, rights)
+            async with self._turn:
+                if (kept := self._fresh(key)) is None:
+                    seen, edition = await self._seen(jobs), self._edition
+                    unknown = sum(name not in self._usual for name in (job.name for job in jobs))
+                    kept = await self._beside(lambda: self._keep(key, edition, seen, unknown))
         return Forecast(
-            wanted=kept.wanted, jobs=len(jobs), unknown=sum(job.name not in self._usual for job in jobs),
+            wanted=kept.wanted, jobs=kept.jobs, unknown=kept.unknown,
             slots=sum(one.slots for one in self._watching.members if one.accepts),
         )  # fmt: skip
 
-    def _keep(self, key: _Key, edition: tuple[int, int], jobs: _Jobs) -> _Kept:
+    @property
+    def _edition(self) -> tuple[int, int]:
+        """Another one as jobs change, and as more is known of how long they take."""
+        return self._watching.catalog.edition, len(self._usual)
+
+    def _fresh(self, key: _Key) -> _Kept | None:
+        kept = self._kept.get(key)
+        if kept is None or (kept.edition != self._edition and self._clock.monotonic() >= kept.until_s):
+            return None
+        return kept
+
+    def _keep(self, key: _Key, edition: tuple[int, int], jobs: _Jobs, unknown: int) -> _Kept:
         """Also where whoever asked has given up by then."""
         begun_s = self._clock.monotonic()
         wanted = _reckoned(jobs, *key[2:])
@@ -114,7 +130,8 @@ class Forecasts:
         while len(self._kept) >= _KEPT:
             del self._kept[next(iter(self._kept))]
         took_s = now_s - begun_s
-        self._kept[key] = kept = _Kept(edition, now_s + (_SHARE * took_s if took_s > _LONG_S else 0), wanted)
+        until_s = now_s + (_SHARE * took_s if took_s > _LONG_S else 0)
+        self._kept[key] = kept = _Kept(edition, until_s, wanted, len(jobs), unknown)
         return kept
 
     async def _beside(self, work: Callable[[], _T]) -> _T:
@@ -123,7 +140,7 @@ class Forecasts:
     async def crowd(self, query: JobQuery, rights: Rights, from_ms: int, to_ms: int) -> list[Crowd]:
         """The jobs that fire from one time up to another, at most an hour later; those that want most first."""
         jobs = await self._jobs(query, rights)
-        specs = self._seen(jobs)
+        specs = await self._seen(jobs)
         async with self._turn:
             counts = await self._beside(lambda: _counted(specs, from_ms, to_ms))
         found = [
@@ -153,11 +170,15 @@ class Forecasts:
         """Those that fire, each with the usual duration as far as that can be looked up in time."""
         await self._watching.ready()
         catalog = self._watching.catalog
-        named = ((name, catalog.get(name)) for name in catalog.names_seen(rights))
-        jobs = [
-            job for _, job in named
-            if job is not None and job.saved is not None and job.saved.spec.enabled and query.takes(job)
-        ]  # fmt: skip
+        jobs = []
+        for place, name in enumerate(list(catalog.names_seen(rights))):
+            if place % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            job = catalog.get(name)
+            if job is not None and job.saved is not None and job.saved.spec.enabled and query.takes(job):
+                jobs.append(job)
+        if len(self._usual) > 2 * len(catalog) + _JOBS_A_READ:
+            self._usual = {name: known for name, known in self._usual.items() if name in catalog}
         await self._look_up([job.name for job in jobs])
         return jobs
 
@@ -176,9 +197,14 @@ class Forecasts:
             if now_s - begun_s > _READING_S:
                 return
 
-    def _seen(self, jobs: Iterable[KnownJob]) -> _Jobs:
-        members = self._watching.members
-        return [(job.saved.spec, self.usual_ms(job.name), _slots(job.saved.spec, members)) for job in jobs if job.saved]
+    async def _seen(self, jobs: Sequence[KnownJob]) -> _Jobs:
+        members, seen = self._watching.members, []
+        for place, job in enumerate(jobs):
+            if place % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if job.saved is not None:
+                seen.append((job.saved.spec, self.usual_ms(job.name), _slots(job.saved.spec, members)))
+        return seen
 
 
 def _slots(spec: JobSpec, members: Sequence[Member]) -> int:
