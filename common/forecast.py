@@ -138,7 +138,9 @@ class _Sums:
         # A night, or a week's end, is no part of how dense they are.
         usual = [gap for gap in gaps if gap < _HOUR_MS] or gaps
         gap_ms = sum(usual) / len(usual)
-        together = rhythm.takes_ms / gap_ms
+        together = rhythm.takes_ms / gap_ms if rhythm.meets else min(rhythm.takes_ms / gap_ms, 1)
+        if gap_ms <= MINUTE_MS:  # each minute wants a slot for it, as those do in which its fires were found
+            together = max(together, 1)
         self._estimated += jobs
         at_ms = rhythm.schedule.next_after_ms(fires[-1])
         while at_ms is not None and at_ms < self._to_ms:
@@ -151,7 +153,7 @@ class _Sums:
             while at_ms is not None and at_ms < self._to_ms and at_ms - ends_ms <= gap_ms:
                 ends_ms = min((at_ms // _HOUR_MS + 1) * _HOUR_MS, self._to_ms)
                 at_ms = rhythm.schedule.next_after_ms(ends_ms - 1)
-            self._level(begun_ms, ends_ms, jobs / gap_ms, slots * (together if rhythm.meets else min(together, 1)))
+            self._level(begun_ms, ends_ms, jobs / gap_ms, slots * together)
 
     def _level(self, from_ms: int, to_ms: int, fires_a_ms: float, slots: float) -> None:
         """So many from here to there; minutes are not cut."""

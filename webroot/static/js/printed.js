@@ -13,5 +13,11 @@ export function visible(text) {
   });
 }
 
+/** What a terminal obeys: colours, titles, moves of the cursor. */
+const SEQUENCES = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?)/g;
+
+/** A line that is shown without its colours. @param {string} text */
+export const uncoloured = (text) => text.replace(SEQUENCES, "");
+
 /** Output: its line breaks may be a terminal's. @param {string} text @returns {string} just as long */
 export const printable = (text) => visible(text.replace(/\r\n/g, " \n"));

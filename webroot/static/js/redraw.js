@@ -60,7 +60,12 @@ function update(one, wanted) {
   }
   const { attributes } = /** @type {Element} */ (wanted);
   for (const { name } of [...one.attributes]) if (!attributes.getNamedItem(name)) one.removeAttribute(name);
-  for (const { name, value } of attributes) if (one.getAttribute(name) !== value) one.setAttribute(name, value);
+  for (const { name, value } of attributes) {
+    if (one.getAttribute(name) === value) continue;
+    // As an attribute a style is what the page's policy forbids; the same by its properties is not.
+    if (name === "style" && one instanceof HTMLElement) one.style.cssText = value;
+    else one.setAttribute(name, value);
+  }
   become(one, [...wanted.childNodes]);
 }
 

@@ -4,7 +4,7 @@ import { byId, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { facts } from "../grid.js";
 import { runUrl } from "../links.js";
-import { printable } from "../printed.js";
+import { printable, uncoloured } from "../printed.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { number, t, word } from "../text.js";
@@ -52,7 +52,7 @@ function draw(job) {
     h("div", { class: "health-says" }, h("span", { class: `tone-${state}` }, icon(glyph)), h("p", {}, says)),
     overdue && h("p", { class: "health-overdue tone-warn" }, icon("hourglass-bottom"), " ", h("strong", {}, around(t("health.overdue", { ...WHEN, why: whyOf({ ...overdue, verdict: "waiting" }) }), stamp(overdue.planTime, { zone: job.spec?.timezone })))),
     failed && h("p", { class: "health-why" }, whyOf(last), " ", last.runId && h("a", { href: runUrl(last.runId) }, t("health.run"))),
-    failed && tail.runId === last.runId && tail.text && h("pre", { class: "health-tail", tabindex: 0, "aria-label": t("health.tail") }, printable(tail.text)),
+    failed && tail.runId === last.runId && tail.text && h("pre", { class: "health-tail", tabindex: 0, "aria-label": t("health.tail") }, printable(uncoloured(tail.text))),
     job.recent.length > 0 && [h("div", { class: "sub" }, t("health.newest", { n: job.recent.length })), bars(job.recent, job.spec?.timezone)],
     h("dl", { class: "figures" }, facts(figures(job))));
 }

@@ -5,6 +5,7 @@ import { everySecond, now } from "../clock.js";
 import { h, icon } from "../dom.js";
 import { whole } from "../durations.js";
 import { encoded, runUrl } from "../links.js";
+import { uncoloured } from "../printed.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
@@ -49,7 +50,7 @@ export class Running {
     this.turn.push(/** @type {string} */ (this.turn.shift()));
     try {
       const { text, progress } = await get(`/runs/${encoded(id)}/output`, { query: { tail: 1 } });
-      this.printed.set(id, { line: text.trim(), progress: progress ?? null });
+      this.printed.set(id, { line: uncoloured(text).trim(), progress: progress ?? null });
       this.draw();
     } catch {
       // it has ended, or its worker does not tell: the row stands without

@@ -2,6 +2,7 @@
 import { get } from "../api.js";
 import { byId, h, icon } from "../dom.js";
 import { jobUrl, runUrl } from "../links.js";
+import { uncoloured } from "../printed.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { number, t, word } from "../text.js";
@@ -35,7 +36,7 @@ function groupOf(group, isOpen) {
     h("summary", {}, h("span", { class: "group-count" }, number(count)),
       h("span", { class: "group-what" }, badge(status), " ", h("strong", {}, reasonOf(group)),
         h("span", { class: "sub group-jobs" }, jobCount === 1 ? jobs[0] : t("runs.of.jobs", { n: jobCount })),
-        lastLine && h("code", { class: "sub clip last-line" }, lastLine)),
+        lastLine && h("code", { class: "sub clip last-line" }, uncoloured(lastLine))),
       h("span", { class: "sub group-when" }, stamp(lastTime, { as: "ago" }))),
     h("div", { class: "group-body" },
       h("p", { class: "sub" }, t("runs.between"), " ", stamp(firstTime, { as: "long" }), " – ", stamp(lastTime, { as: "long" })),
