@@ -106,8 +106,8 @@ function showMissing(name, message) {
   byId("missing").hidden = false;
   byId("job").setAttribute("aria-busy", "false");
   [byId("actions"), byId("state"), byId("problem")].forEach((box) => redraw(box));
-  redraw(byId("missing"), h("div", { class: "empty" }, h("p", {}, h("strong", {}, t("job.missing")), h("br"), message),
-    h("p", { class: "buttons-of" }, h("a", { class: "btn btn-plain", href: `/jobs?q=${encoded(name)}` }, t("job.missing.search")), h("a", { class: "btn btn-plain", href: "/new" }, t("jobs.first")))));
+  redraw(byId("missing"), h("div", { class: "empty" }, h("p", { class: "sentence" }, h("strong", {}, message)),
+    h("p", { class: "buttons-of" }, h("a", { class: "btn btn-plain", href: `/jobs?q=${encoded(name)}` }, t("job.missing.search")), h("a", { class: "btn btn-plain", href: "/new" }, t("jobs.new")))));
 }
 
 /** Whether there was such a job: then its versions are there, and the way back. @param {Shown} shown @param {AbortSignal} signal */
