@@ -100,7 +100,7 @@ async def test_bad_query_is_a_problem_document(
     problem = await problem_of(await manager.http.get("/api/v1/jobs", params=query), 400)
     assert problem["code"] == "invalid-input"
     (error,) = problem["errors"]
-    assert set(error) == {"field", "message", "remedy"}
+    assert error.keys() >= {"field", "message", "remedy"}
     assert error["field"] == field
     assert remedy in error["remedy"]
 
