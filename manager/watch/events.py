@@ -22,6 +22,7 @@ from common.access.rights import Rights, Sight
 from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
 from common.json_text import dumps
+from common.process.lifecycle import raising_cancellation
 from common.protocol.keys import RunId
 from common.runlog import JobResults
 from common.version import VERSION
@@ -283,7 +284,8 @@ class EventHub:
     async def _settled_results(self, settled: Iterable[RunId]) -> Mapping[str, JobResults]:
         """What the jobs of these runs came to; nothing where the log store is away."""
         try:
-            return await self._results(settled)
+            with raising_cancellation():
+                return await self._results(settled)
         except EtcronError as error:
             # The event of its state says the rest, and who sees the log store come back fetches again.
             extra = {"action": "events.without_results", "error": str(error)}
@@ -327,7 +329,9 @@ class EventHub:
         while True:
             await asyncio.sleep(self._pace.look_s)
             if self._clients:
-                for job, labels in await self._ending():
+                with raising_cancellation():
+                    ending = await self._ending()
+                for job, labels in ending:
                     self.runs_changed(job, labels)
 
     async def _tell_failing(self) -> None:
@@ -337,7 +341,8 @@ class EventHub:
             self._failing_changed.clear()
             since_s = self._clock.monotonic()
             for clients in self._groups():
-                with suppress(EtcronError):  # the event of the log store's state says the rest; its being back is one
+                # The event of the log store's state says the rest; its being back is one.
+                with suppress(EtcronError), raising_cancellation():
                     count = await self._failing(clients[0].rights, since_s)
                     if self._failing_told.get(clients[0].sight) != count:
                         self._failing_told[clients[0].sight] = count
