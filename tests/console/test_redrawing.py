@@ -79,11 +79,11 @@ async def test_list_that_moves_on_keeps_what_is_selected_and_where_it_was_moved_
         await route.fulfill(json={"items": runs[::-1], "nextCursor": f"{cursors[-1]}>"})
 
     await page.route("**/api/v1/runs?*", answer)
-    await page.set_viewport_size({"width": 400, "height": 800})
+    await page.set_viewport_size({"width": 700, "height": 800})  # narrower, rows are cards, and nothing moves aside
     await page.goto("/runs")
     rows, table = page.locator("#runs tbody tr"), page.locator("#runs .scroll-x")
     await expect(rows).to_have_count(5)
-    await table.evaluate("(box) => { box.scrollLeft = 200 }")
+    await table.evaluate("(box) => { box.parentElement.style.width = '300px'; box.scrollLeft = 200 }")
     await rows.last.evaluate("(row) => window.getSelection().selectAllChildren(row.children[1])")
     selected = await page.evaluate("String(window.getSelection())")
     runs.append(run_of(5))
