@@ -9,6 +9,7 @@ import pytest
 from common.instants import iso
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
+from tests.support.counting import count_records
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, record_of
 
@@ -104,16 +105,19 @@ async def test_timeline_has_what_ran_what_runs_and_what_is_to_come(manager: Mana
     assert by_worker["total"] == len(by_worker["items"])
 
 
-async def test_lane_says_from_where_on_it_is_whole(manager: Managed) -> None:
+async def test_lane_says_from_where_on_it_is_whole_and_before_are_the_averages_of_hours(manager: Managed) -> None:
     await put(manager, "a", every="1s")
-    start = now_ms() - HOUR_MS
-    runs = [RunId.planned("a", start + number * 10_000) for number in range(300)]
-    await manager.write([record_of(run, end_ms=(run.plan_ms or 0) + 5) for run in runs])
-    told = await manager.get("/api/v1/timeline", **{"from": str(start - 1), "to": str(now_ms() + HOUR_MS)})
+    start = now_ms() // HOUR_MS * HOUR_MS - 5 * HOUR_MS
+    runs = [RunId.planned("a", start + number * 11_000) for number in range(1_400)]
+    for some in (runs[:700], runs[700:]):
+        await manager.write([record_of(run, end_ms=(run.plan_ms or 0) + 5_502) for run in some])
+    await count_records(manager.runlog)
+    told = await manager.get("/api/v1/timeline", **{"from": str(start), "to": str(now_ms() + HOUR_MS)})
     (lane,) = told["items"]
-    assert lane["wholeFrom"] == runs[60].plan_ms
+    assert lane["wholeFrom"] == runs[-240].plan_ms
     assert lane["fires"][-1]["time"] < lane["wholeTo"] < now_ms() + 500_000
-    assert told["usedFrom"] is None
+    assert told["usedFrom"] == runs[-1_000].plan_ms
+    assert told["usedMean"] == [{"time": start, "slots": 0.5}]
 
 
 @pytest.mark.parametrize(
