@@ -288,6 +288,7 @@ async def test_palette_goes_anywhere_by_keys_alone(console: Console, cluster: Cl
     await page.keyboard.type(run)
     await page.keyboard.press("Enter")
     await page.wait_for_url(f"**/runs/{quote(run)}")
+    await expect(page.locator("#live")).to_have_text(" Live")  # its scripts are there
     await page.keyboard.press("Control+k")
     await page.keyboard.type("work")
     await expect(palette.get_by_role("option", name="Workers")).to_be_visible()
