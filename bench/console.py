@@ -224,17 +224,18 @@ async def _drawn_ms(browser: Browser, url: str, selector: str) -> float:
 @asynccontextmanager
 async def _browsers(url: str, page: str) -> AsyncIterator[None]:
     """So many are connected inside the block."""
-    own = aiohttp.TCPConnector(limit=0)
+    own = aiohttp.TCPConnector(limit=2 * BROWSERS)  # a manager takes 128 of an address
     async with aiohttp.ClientSession(url, connector=own, timeout=aiohttp.ClientTimeout()) as http, TaskGroup() as tasks:
-        all_of_them = [tasks.create_task(_browse(http, page)) for _ in range(BROWSERS)]
-        await asyncio.sleep(_ASKS_EVERY_S)
+        all_of_them = [tasks.create_task(_browse(http, page, number)) for number in range(BROWSERS)]
+        await asyncio.sleep(2 * _ASKS_EVERY_S)
         yield
         for one in all_of_them:
             one.cancel()
 
 
-async def _browse(http: aiohttp.ClientSession, page: str) -> None:
-    """Reads its stream all the time, and asks when something has changed."""
+async def _browse(http: aiohttp.ClientSession, page: str, number: int) -> None:
+    """Reads its stream all the time, and asks when something has changed; people do not all come in the same moment."""
+    await asyncio.sleep(number * _ASKS_EVERY_S / BROWSERS)
     path = "/api/v1/overview" if page == "overview" else "/api/v1/jobs"
     causes = {"hello", "jobs"} | ({"runs", "workers", "health", "failing", "ping"} if page == "overview" else set())
     changed, going = asyncio.Event(), list[str]()
