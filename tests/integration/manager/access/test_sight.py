@@ -150,10 +150,14 @@ MATRIX: Final = {
     "GET /api/v1/runs": Look(
         ours=(
             RUNS, f"{RUNS}?limit=1", f"{RUNS}?status=running", f"{RUNS}?status=failed", f"{RUNS}?worker=w1",
-            f"{RUNS}?job=ours-job", f"{RUNS}?job=moved-job",
+            f"{RUNS}?job=ours-job", f"{RUNS}?job=moved-job", f"{RUNS}?q=job", f"{RUNS}?q=hidden",
+            f"{RUNS}?label=secret-label", f"{RUNS}?group=error", f"{RUNS}?group=error&q=hidden",
         ),
-        theirs=(f"{RUNS}?job={{job}}", f"{RUNS}?job={{job}}&status=running"),
-        shows=("ours-job@", "ours-job@", "ours-job@", "", "ours-job@", "ours-arg", ""),
+        theirs=(f"{RUNS}?job={{job}}", f"{RUNS}?job={{job}}&status=running", f"{RUNS}?q={{job}}"),
+        shows=(
+            "ours-job@", "ours-job@", "ours-job@", "", "ours-job@", "ours-arg", "", "ours-job@", '"items":[]',
+            '"items":[]', '"groups":', '"groups":[]',
+        ),
     ),
     "GET /api/v1/runs/{id}": Look(
         ours=(f"{RUNS}/{quote('ours-job@1000000#1')}",), theirs=(f"{RUNS}/{{run}}",), shows=("ours-output",)

@@ -2,6 +2,7 @@
 import { streamed } from "../api.js";
 
 const AGAIN_MS = [1000, 2000, 5000];
+const TOO_MANY = 429;
 
 /** @typedef {{chunk: (data: any) => void, gap: (data: any) => void, progress: (data: any) => void, state: (data: any) => void, end: (data: any) => void}} Heard */
 
@@ -14,16 +15,18 @@ export class OutputStream {
     this.failures = 0;
     this.timer = 0;
     this.going = new AbortController();
-    window.addEventListener("pagehide", () => this.close());
+    this.isOver = false;
+    window.addEventListener("pagehide", () => this.pause());
     window.addEventListener("pageshow", ({ persisted }) => persisted && this.open());
     void this.open();
   }
 
   async open() {
+    if (this.isOver) return;
     this.going = new AbortController();
     try {
       const answer = await streamed(this.path, { signal: this.going.signal, headers: this.lastId ? { "Last-Event-ID": this.lastId } : {} });
-      if (answer.status >= 400 && answer.status < 500) return; // the page of the run says why
+      if (answer.status >= 400 && answer.status < 500 && answer.status !== TOO_MANY) return; // the page of the run says why
       if (answer.ok && (await this.read(answer.body))) return;
     } catch {
       // somebody went away; tried again below
@@ -33,7 +36,13 @@ export class OutputStream {
     this.failures += 1;
   }
 
+  /** The record has taken over. */
   close() {
+    this.isOver = true;
+    this.pause();
+  }
+
+  pause() {
     window.clearTimeout(this.timer);
     this.going.abort();
   }
