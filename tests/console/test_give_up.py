@@ -43,7 +43,7 @@ async def test_run_whose_kill_is_pending_for_a_minute_is_given_up(
         await dialog.get_by_label("Reason (kept in the record)").fill("the machine burned")
         await dialog.get_by_role("button", name="Give up").click()
         await expect(page.locator("#state")).to_have_text(" lost")
-        await expect(page.locator("#facts")).to_contain_text("the machine burned")
+        await expect(page.locator("#why")).to_contain_text("the machine burned")
         assert await etcd.get(keys.lock(name)) is None
 
 

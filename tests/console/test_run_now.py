@@ -127,7 +127,7 @@ async def test_run_at_a_later_time_waits_and_can_be_ended_before(console: Consol
     await expect(page.locator("#upcoming tbody tr").filter(has_text="requested by")).to_contain_text("in 6 d 23 h")
     await page.goto(url)
     await expect(page.locator("#state")).to_have_text(" created")
-    await expect(page.locator("#facts")).to_contain_text("waiting for its time")
+    await expect(page.locator("#why")).to_contain_text("waiting for its time")
     await expect(page.locator("#life li").filter(has_text="Planned")).to_contain_text("in 6 d 23 h")
     if AXE.exists():
         assert await findings(page) == []
