@@ -20,13 +20,15 @@ export function heatOf(width, { items, slots }, onpick) {
   const counts = items.map((one) => one.fires).filter(Boolean), most = Math.max(...counts), least = Math.min(...counts);
   // Hours that are nearly alike are shown as alike.
   const levels = most - least < most / 10 ? () => 2 : scaleLinear().domain([least, most]).range([1, LEVELS]);
+  /** @type {any[]} beside the marks, whose names say them in full */
+  const counted = [];
   const cells = items.map((hour) => {
     const { date, time } = parts(hour.time, zoneFor());
     const day = new Date(`${date}T00:00:00Z`).getUTCDay(), x = left + Number(time.slice(0, 2)) * cell, y = ((day + 6) % 7) * ROW_PX;
     const level = hour.fires ? Math.round(levels(hour.fires)) : 0, isOver = slots > 0 && hour.slots > slots;
     const shape = [s("rect", { class: `heat heat-${level}`, x: x + 0.5, y: y + 0.5, width: Math.max(cell - 1, 1), height: ROW_PX - 1, rx: 2 })];
     if (isOver) shape.push(s("path", { class: "over", d: `M${x + cell - 7} ${y + 1}h6v6z` }));
-    if (hour.fires >= 1 && cell > 24) shape.push(s("text", { class: `heat-text heat-text-${level}`, x: x + cell / 2, y: y + 14, "text-anchor": "middle" }, short(hour.fires)));
+    if (hour.fires >= 1 && cell > 24) counted.push(s("text", { class: `heat-text heat-text-${level}`, x: x + cell / 2, y: y + 14, "text-anchor": "middle" }, short(hour.fires)));
     const label = [hourLabel(hour.time, hour.fires, hour.slots), isOver ? t("timeline.over", { n: slots }) : ""].filter(Boolean).join("\n");
     return hour.fires ? mark(shape, { label, onpick: () => onpick(hour.time, hour.time + 3_600_000) }) : s("g", {}, shape);
   });
@@ -36,7 +38,7 @@ export function heatOf(width, { items, slots }, onpick) {
   const hours = Array.from({ length: 24 }, (_, hour) => hour).filter((hour) => hour % every === 0)
     .map((hour) => s("text", { x: left + hour * cell + 1, y: 7 * ROW_PX + 14 }, `${String(hour).padStart(2, "0")}`));
   return s("svg", { class: "chart heat-map", width, height: 7 * ROW_PX + 18, viewBox: `0 0 ${width} ${7 * ROW_PX + 18}`, role: "group", "aria-label": t("timeline.heat") },
-    s("g", { "aria-hidden": "true" }, days, hours), cells);
+    s("g", { "aria-hidden": "true" }, days, hours), cells, s("g", { "aria-hidden": "true" }, counted));
 }
 
 /** @param {number} fires */
