@@ -143,7 +143,7 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
         await cluster.ready()
     await expect(chip).to_have_text(" Live", timeout=STALE_WITHIN_MS)
     await expect(page.locator("#problem")).to_be_empty()
-    await expect(system.locator(".check-of").filter(has_text="etcd").first).to_contain_text("ok")
+    await expect(system.locator(".check-of").filter(has_text="etcd").first).to_contain_text("OK")
     await cluster.save(name, "true", "@monthly")
     await expect(row.locator(".c-schedule")).to_contain_text("@monthly")
 
@@ -219,7 +219,7 @@ async def test_workers_come_and_go_by_themselves(console: Console, cluster: Clus
     await expect(row).to_contain_text(re.compile(r"\d+ of \d+"))
     (worker,) = cluster.workers
     await worker.end()
-    await expect(page.locator("#workers")).to_contain_text("No worker is there")
+    await expect(page.locator("#workers")).to_contain_text("No worker is running")
     worker.start()
     await cluster.ready()  # which takes its time on a busy machine
     await expect(row).to_have_count(1)
@@ -242,7 +242,7 @@ async def test_running_run_ends_on_its_page(console: Console, cluster: Cluster, 
     await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
     await expect(page.locator("#state")).to_have_text(" killed")
     await expect(page.locator("#output")).to_have_text("begun")
-    await expect(page.locator("#facts")).to_contain_text("seen enough")
+    await expect(page.locator("main")).to_contain_text("seen enough")
 
 
 async def test_run_that_is_claimed_ahead_of_its_time_counts_from_then_by_itself(console: Console) -> None:
