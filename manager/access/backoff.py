@@ -3,8 +3,7 @@
 Counted by account, by address, by both together, and by device. An account's tries come back faster than one address
 uses them up, so others who fail at an account from one place lock its user out there alone. A browser that has logged
 in as somebody before has tries of its own, which others never use up. A try counts when it begins, so that many at
-once are no way around it; one that succeeds, or that was sent away unlooked at, is given back. In memory, of this
-manager, and bounded.
+once are no way around it; one that succeeds is given back. In memory, of this manager, and bounded.
 """
 
 from __future__ import annotations
@@ -92,6 +91,6 @@ class Try:
         self._counted = counted
 
     def give_back(self) -> None:
-        """It is not counted: it succeeded, or nothing was tried."""
+        """It is not counted: it succeeded."""
         for tries, name in self._counted:
             tries.give_back(name)

@@ -99,12 +99,8 @@ class Logins:
         held = self._directory.users.get(name)
         user = None if held is None or held.record.disabled else held.record
         tried = self._backoff.begin(account=name, address=by.address, device=_known_device(user, by.device))
-        try:
-            is_right = await self._is_right(user, password, by=by, is_known=_known_device(user, by.device) is not None)
-        except TooManyLoginsError:
-            tried.give_back()  # nothing was compared
-            raise
-        if not is_right:
+        # Who is sent away (503) has used a try, too: it tells that the password is none that was right before.
+        if not await self._is_right(user, password, by=by, is_known=_known_device(user, by.device) is not None):
             who = name if held is not None else "a name that there is not"  # which may be somebody's password
             extra = {"action": "login.failed", "caller": who, "address": by.address}
             _log.warning("a login as %s from %s failed", who, by.address, extra=extra)
