@@ -53,8 +53,8 @@ def sync(arguments: argparse.Namespace) -> int:
         account = renamed(account, rows)
         account = _of_known_users(client, checked(client, account))
         problems = list[str]()
-        if source.is_live and not arguments.dry_run:
-            by_cron = [line.job for line in lines_of(account) if not line.is_taken]
+        by_cron = [line.job for line in lines_of(account) if source.is_live and not line.is_taken]
+        if not arguments.dry_run:
             problems += _pause(client, [name for name in by_cron if _is_enabled(rows.get(name))], _CRON_RUNS_IT)
         steps = make_plan(
             client, [wanted_of(one) for one in account if one.document is not None], owner=arguments.owner, prune=True,
@@ -67,6 +67,9 @@ def sync(arguments: argparse.Namespace) -> int:
         if not arguments.dry_run:
             results = saved(client, steps)
             problems += _pause(client, gone, _LINE_IS_GONE)
+            # A job of that name and command which did not bear the label of this crontab yet.
+            enabled = {step.name for step in steps if step.state_after == "enabled"}
+            problems += _pause(client, [name for name in by_cron if name in enabled], _CRON_RUNS_IT)
         _print(account, steps, results, gone, arguments, source)
         if not arguments.dry_run and (arguments.takeover or arguments.give_back):
             problems += _change_hands(client, source, text, account, arguments)

@@ -101,6 +101,12 @@ async def test_never_do_both_run_a_line(etcron: Etcron, write: Write) -> None:
     assert paused["reason"] == "cron runs its line of the crontab"
 
 
+async def test_never_do_both_run_a_line_whose_job_was_there_before_its_first_sync(etcron: Etcron, write: Write) -> None:
+    await etcron.ok("job", "save", "nightly-backup", "--command", "/opt/backup --full", "--cron", "@daily")
+    await etcron.ok(*sync(write("tab", CRONTAB)))
+    assert (await states(etcron))["nightly-backup"] == "paused"
+
+
 async def test_takes_over_what_ran_well_by_hand_and_gives_it_back(
     etcron: Etcron, manager: Managed, write: Write, state: Path
 ) -> None:
