@@ -27,6 +27,8 @@ _SECONDS: Final = 2.0
 _PREFIX: Final = "tail/"
 _DIGITS: Final = 16
 _A_BATCH: Final = 8
+_LARGEST: Final = 131_072
+"""Bytes of one chunk; workers send half as many at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,5 +95,7 @@ def _id(run: str, start: int) -> str:
 def _read(document: Document) -> Chunk | None:
     start, size, text = document.get("start"), document.get("bytes"), document.get("text")
     if not (isinstance(start, int) and isinstance(size, int) and isinstance(text, str)) or min(start, size) < 0:
+        return None
+    if not len(text) <= size <= _LARGEST:  # a byte is one character at most: else readers would hold more than they count
         return None
     return Chunk(run=str(document.get("run")), start=start, size=size, text=text)

@@ -41,6 +41,7 @@ _SILENT_S: Final = 5.0
 _HELD_BYTES: Final = 128 * 1024
 _READS_AT_ONCE: Final = 8
 _A_READ: Final = 8
+_READS_A_TURN: Final = 8
 _PROGRESS: Final = re.compile(r"^::progress[ \t]{1,8}(\d{1,3}(?:\.\d{1,6})?)([ \t%][^\n]*)?\n", re.MULTILINE)
 _LONGEST_LINE: Final = 300
 
@@ -243,12 +244,11 @@ class Tails:
         tail.changes.notify()
 
     async def _read(self, tail: Tail) -> None:
-        before = -1
-        while tail.end > before:
+        for _ in range(_READS_A_TURN):  # whatever there is: the others wait
             before = tail.end
             chunks = await self._store.read(tail.run, before, limit=_A_READ)
             tail.take(chunks)
-            if len(chunks) < _A_READ:
+            if len(chunks) < _A_READ or tail.end == before:
                 return
 
     async def _say(self, tail: Tail, worker: str | None) -> None:

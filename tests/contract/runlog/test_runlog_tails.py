@@ -30,6 +30,14 @@ async def test_chunk_that_is_put_again_is_there_once_and_the_empty_first_one_giv
         assert await runlog.tails.read(RUN, 0) == [one]
 
 
+@pytest.mark.parametrize("size", [99_999, 1_000_000])
+async def test_attack_chunk_with_more_text_than_it_says_or_than_workers_send_fills_a_managers_memory(
+    runlog: RunLog, size: int
+) -> None:
+    await runlog.tails.put([Chunk(run=str(RUN), start=0, size=size, text="x" * 100_000), chunk(size, "good")], 1)
+    assert await runlog.tails.read(RUN, 0) == [chunk(size, "good")]
+
+
 @pytest.mark.parametrize("again", [1, 2])
 async def test_what_is_deleted_or_old_is_gone(runlog: RunLog, again: int) -> None:
     await runlog.tails.put([chunk(0), chunk(5)], 1_000)
