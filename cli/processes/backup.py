@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import errno
 import fcntl
+import gzip
 import importlib.util
 import json
 import os
@@ -26,6 +27,7 @@ import sqlite3
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -141,11 +143,13 @@ def _held_if_free(data: DataDir) -> Iterator[bool]:
 def _failing_clearly(target: Path) -> Iterator[None]:
     try:
         yield
+    except gzip.BadGzipFile as error:
+        raise CommandError(f"{target}: {error}; nothing was made", ExitStatus.REFUSED) from error
     except OSError as error:
         where = error.filename or target
         remedy = "make room, or name a file on another disk" if error.errno == errno.ENOSPC else "nothing was made"
         raise CommandError(f"{where}: {error.strerror}; {remedy}", ExitStatus.UNAVAILABLE) from error
-    except (sqlite3.Error, tarfile.TarError, EOFError) as error:
+    except (sqlite3.Error, tarfile.TarError, EOFError, zlib.error) as error:
         raise CommandError(f"{target}: {error}; nothing was made", ExitStatus.REFUSED) from error
 
 
@@ -235,7 +239,7 @@ def _run(command: list[str], environ: Mapping[str, str]) -> None:
 
 def _unpack(source: Path, target: Path) -> Mapping[str, Any]:
     """Files and folders below the target, and nothing else; what the file says of itself."""
-    with tarfile.open(source, "r:gz") as tar:
+    with gzip.open(source) as whole, tarfile.open(fileobj=whole, mode="r:") as tar:
         for member in tar:
             name = PurePosixPath(member.name)
             if name.is_absolute() or ".." in name.parts or not (member.isfile() or member.isdir()):
@@ -254,6 +258,8 @@ def _unpack(source: Path, target: Path) -> Mapping[str, Any]:
                 shutil.copyfileobj(content, file)
                 file.flush()
                 os.fsync(file.fileno())
+        while whole.read(1024 * 1024):  # the checksum of all of it is at the end, and tar has not read so far
+            pass
     try:
         about: Mapping[str, Any] = json.loads((target / _ABOUT).read_text(encoding="utf-8"))
         if about["format"] == _FORMAT and (target / _DATA).is_dir():

@@ -96,6 +96,6 @@ def _read(document: Document) -> Chunk | None:
     start, size, text = document.get("start"), document.get("bytes"), document.get("text")
     if not (isinstance(start, int) and isinstance(size, int) and isinstance(text, str)) or min(start, size) < 0:
         return None
-    if not len(text) <= size <= _LARGEST:  # a byte is one character at most: else readers would hold more than they count
+    if not len(text) <= size <= _LARGEST:  # a byte is one character at most; readers count the bytes
         return None
     return Chunk(run=str(document.get("run")), start=start, size=size, text=text)

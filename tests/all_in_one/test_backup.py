@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -115,3 +116,18 @@ async def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     refused = await etcron("restore", str(file), "--data-dir", str(tmp_path / "data"))
     assert (refused.returncode, "nothing was made" in refused.stderr) == (5, True)
     assert not (tmp_path / "data").exists()
+
+
+async def test_a_file_that_is_damaged_is_refused_wherever_that_is(tmp_path: Path) -> None:
+    whole, file, random = tmp_path / "whole", tmp_path / "damaged.tar.gz", Random(1)
+    content = tmp_path / "x"
+    content.write_text("".join(f"{random.random()}\n" for _ in range(20_000)))
+    with tarfile.open(whole, "w:gz") as tar:
+        tar.add(content, "data/x")
+    raw = whole.read_bytes()
+    for place in (len(raw) // 2, len(raw) - 8):  # what is compressed, and its checksum
+        file.write_bytes(raw[:place] + bytes(255 - byte for byte in raw[place : place + 4]) + raw[place + 4 :])
+        refused = await etcron("restore", str(file), "--data-dir", str(tmp_path / "data"))
+        assert (refused.returncode, "nothing was made" in refused.stderr) == (5, True), refused.stderr
+        assert "None" not in refused.stderr
+        assert not (tmp_path / "data").exists()
