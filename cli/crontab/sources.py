@@ -15,6 +15,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from cli.errors import CommandError, ExitStatus
 STDIN: Final = "-"
 _SYSTEM_FILES: Final = (Path("/etc/crontab"), Path("/etc/cron.d"))
 _COMMAND_S: Final = 30.0
+_LONGEST_LABEL: Final = 63
 _NONE_YET: Final = "no crontab for"
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -48,7 +50,10 @@ class Source:
     def owner(self) -> str:
         """The label of its jobs: which crontab of which machine they are."""
         what = self.user if self.path is None else str(self.path).strip("/")
-        return _NOT_IN_NAMES.sub("-", f"crontab-{socket.gethostname()}-{what}")[:63].strip("-._")
+        text = f"crontab-{socket.gethostname()}-{what}"
+        if len(text) > _LONGEST_LABEL:  # cut, another crontab would have the same one, and each pause the other's jobs
+            text = f"{text[: _LONGEST_LABEL - 9]}-{sha256(text.encode()).hexdigest()[:8]}"
+        return _NOT_IN_NAMES.sub("-", text).strip("-._")
 
     def read(self) -> str:
         """Its text; empty where the user has none. CommandError."""

@@ -15,6 +15,7 @@ from cli.crontab.commands import machine_timezone
 from cli.crontab.jobs import Became, Told, expression, translate
 from cli.crontab.lines import TAKEN, Entry, read_lines
 from cli.crontab.names import Names
+from cli.crontab.sources import source_of
 from cli.errors import CommandError, ExitStatus
 from common.jobs.reader import parse_job
 
@@ -366,3 +367,12 @@ def test_any_text_is_accounted_for_line_by_line(text: str, system: bool) -> None
     assert len({job["name"] for job in jobs}) == len(jobs)
     for job in jobs:
         parse_job({**job, "name": job["name"][:100]})
+
+
+def test_crontabs_of_a_machine_with_a_long_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "ip-10-0-0-1.eu-central-1.compute.internal.example.org")
+    owners = {
+        source_of(f"/etc/cron.d/{name}", None, system=None).owner for name in ("backup", "report", "report-weekly")
+    }
+    assert len(owners) == 3
+    assert max(map(len, owners)) <= 63
