@@ -98,7 +98,7 @@ async def list_deleted(request: web.Request) -> web.Response:
         {"name": one.job, "deletedMs": one.ended_ms, "deletedBy": one.ended_by, "revision": one.revision,
          "description": one.spec.get("description") or "", "labels": one.spec.get("labels") or {}}
         for one in await parts.versions.deleted(_DELETIONS)
-        if sees_version(one, rights(request)) and parts.watching.catalog.get(one.job) is None
+        if sees_version(one, rights(request)) and parts.watching.catalog.seen(one.job, rights(request)) is None
     ]  # fmt: skip
     return answer({"items": items[:limit], "nextCursor": None})
 

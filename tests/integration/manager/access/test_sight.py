@@ -461,6 +461,13 @@ async def test_job_that_changes_hands_is_gone_for_those_who_had_it(world: World)
     assert (row["running"], row["lastResult"], row["lastRun"], row["recent"]) == ([], None, None, [])
 
 
+async def test_attack_name_of_a_hidden_job_is_found_out_by_a_deleted_one_that_had_it(world: World) -> None:
+    await world.save("ours-gone", THEIRS)
+    await world.settled()
+    assert "ours-gone" in (await world.get("ours", "/api/v1/deleted-jobs"))[1]
+    assert "ours-gone" not in (await world.get("viewer", "/api/v1/deleted-jobs"))[1], "it is there again"
+
+
 async def test_pages_go_on_behind_many_hidden_records(world: World) -> None:
     """A page looks at about 1,000 records; its cursor names the last of them to nobody."""
     manager, start = world.manager, now_ms() - 30 * MINUTE_MS
