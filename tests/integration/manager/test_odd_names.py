@@ -65,7 +65,7 @@ async def test_many_at_once_also_those_that_no_path_can_name(manager: Managed) -
         await manager.etcd.put(manager.keys.job(name), b"")
     await listed(manager, *names)
     answer = await manager.call("POST", "/api/v1/jobs/bulk", {"action": "delete", "names": names})
-    assert answer["results"] == [{"name": name, "ok": True, "message": "deleted"} for name in names]
+    assert answer["results"] == [{"name": name, "ok": True, "message": "deleted", "changed": True} for name in names]
     assert await manager.etcd.count(manager.keys.jobs) == 0
 
 

@@ -71,6 +71,10 @@ CALLS: Final = {
     "check": Call(
         route="POST /api/v1/jobs/check", path="/api/v1/jobs/check", role="editor", body={"named": True}, taken=True
     ),
+    "preview of a spread": Call(
+        route="POST /api/v1/forecast/spread", path="/api/v1/forecast/spread", role="viewer", anything="viewer",
+        body={"names": ["{name}"], "by": "minute"},
+    ),
     "patch": Call(route="PATCH /api/v1/jobs/{name}", path=JOB, role="editor", body={"command": "echo changed"}),
     "delete": Call(route="DELETE /api/v1/jobs/{name}", path=JOB, role="editor", misses=200),
     "legacy delete": Call(
