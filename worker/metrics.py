@@ -6,6 +6,7 @@ a few comparisons, once it goes to the spool. Labels are the verdicts and the tr
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 LATENESS_S: Final = (0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0)
+_MOST_CONNECTIONS: Final = 16
 DURATION_S: Final = (0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 7200.0, 43_200.0)
 
 
@@ -65,6 +67,13 @@ class Counts:
             self.durations.add(max(0, record.end_ms - record.start_ms) / 1000)
 
 
+class _Refused(asyncio.Protocol):
+    """One connection too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
 class MetricsPort:
     """Answers on a port of its own; use as an async context manager. OSError: the port is taken."""
 
@@ -78,13 +87,7 @@ class MetricsPort:
         self._port = port
         self._why_not = why_not
         self._runner: web.AppRunner | None = None
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Where it listens."""
-        assert self._runner is not None, "it does not listen"
-        host, port, *_ = self._runner.addresses[0]
-        return str(host), int(port)
+        self._listening: asyncio.Server | None = None
 
     async def __aenter__(self) -> MetricsPort:
         from aiohttp import web
@@ -95,10 +98,20 @@ class MetricsPort:
         app.router.add_get("/metrics", self._metrics)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, keepalive_timeout=30)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
+        server = self._runner.server
+        assert server is not None, "it is set up"
+
+        def accept() -> asyncio.Protocol:
+            """Commands need the worker's descriptors more than whoever looks at it."""
+            return server() if len(server.connections) < _MOST_CONNECTIONS else _Refused()
+
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(accept, self._host, self._port, backlog=_MOST_CONNECTIONS)
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
 

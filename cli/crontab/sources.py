@@ -184,6 +184,11 @@ def _replace_file(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(descriptor)
         os.replace(fresh, path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)  # the jobs are switched by what is in it: no power cut may bring the old one back
+        finally:
+            os.close(folder)
     except OSError as error:
         if fresh is not None:
             with suppress(OSError):
@@ -195,7 +200,10 @@ def _replace_file(path: Path, content: bytes) -> None:
 
 def _run(command: list[str], *, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(command, input=stdin, capture_output=True, timeout=_COMMAND_S, check=False)
+        environ = {**os.environ, "LC_ALL": "C"}  # its message is read
+        return subprocess.run(
+            command, input=stdin, capture_output=True, timeout=_COMMAND_S, check=False, env=environ
+        )  # fmt: skip
     except FileNotFoundError as error:
         message = "there is no program `crontab` here: name the crontab's file"
         raise CommandError(message, ExitStatus.REFUSED) from error

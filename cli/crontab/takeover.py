@@ -11,6 +11,7 @@ a line, and a note of what it was about; the next one goes on with it.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -133,7 +134,10 @@ class Takeover:
     def _remember(self, jobs: Collection[str]) -> None:
         try:
             self._note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._note.write_text(json.dumps(sorted(jobs)), encoding="utf-8")
+            with self._note.open("w", encoding="utf-8") as file:
+                json.dump(sorted(jobs), file)
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
             message = f"{self._note} cannot be written ({error.strerror}), so nothing is taken over"
             raise CommandError(message, ExitStatus.UNAVAILABLE) from error

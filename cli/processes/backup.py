@@ -92,9 +92,19 @@ def backup(arguments: argparse.Namespace) -> int:
                 tar.add(staged, _DATA)
             file.flush()
             os.fsync(file.fileno())
-        os.link(fresh, target)  # never over a file that came meanwhile
+        _put(fresh, target)
     tell(f"{target}: {target.stat().st_size / 1_000_000:.1f} MB")
     return ExitStatus.OK
+
+
+def _put(fresh: Path, target: Path) -> None:
+    """Never over a file that came meanwhile, where the file system can link; some cannot."""
+    try:
+        os.link(fresh, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        fresh.rename(target)
 
 
 def restore(arguments: argparse.Namespace) -> int:
@@ -177,13 +187,15 @@ def _copy_databases(source: Path, target: Path) -> None:
         copy = target / path.relative_to(source)
         if path.is_dir():
             copy.mkdir(mode=0o700)
+        elif path.name.endswith(("-wal", "-shm", "-journal")):
+            continue  # of a database, which is copied as a whole; they come and go
         elif _is_database(path):
             with (
                 contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as there,
                 contextlib.closing(sqlite3.connect(copy)) as here,
             ):
                 there.backup(here)
-        elif not path.name.endswith(("-wal", "-shm", "-journal")):
+        else:
             _copy_tree(path, copy)
 
 
@@ -206,6 +218,8 @@ def _snapshot_etcd(data: DataDir, target: Path) -> None:
 
 
 def _restore_etcd(snapshot: Path, target: Path, *, peer_port: object) -> None:
+    if type(peer_port) is not int:
+        raise CommandError("the backup does not say which port etcd's peers used; it is none", ExitStatus.REFUSED)
     peer = f"http://127.0.0.1:{peer_port}"
     _run(
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -72,6 +73,14 @@ async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place
             assert {re.sub("_(bucket|count|sum)$", "", name.partition("{")[0]) for name in after} == documented
             async with http.get("/livez") as answer:
                 assert answer.status == 200
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+            await wait_until(
+                lambda: sum(reader.at_eof() for reader, _ in idle) >= 24,
+                description="most are refused: a worker keeps its descriptors for its commands",
+            )
+            for _, writer in idle:
+                writer.close()
+            await wait_until(is_ready, description="it answers again")
             drain = Drain(since_ms=SystemClock().wall_ms(), by="a test", reason="repair")
             await world.etcd.put(world.keys.drain("w1"), drain.to_json())
 
