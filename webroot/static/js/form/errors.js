@@ -83,5 +83,5 @@ function goToFirst(places) {
   const { inputs = [] } = places.find(({ box }) => box === first) ?? {};
   const target = inputs[0] ?? first?.closest(".field")?.querySelector("input:checked, input, textarea, select, button");
   target?.focus({ preventScroll: true });
-  first?.scrollIntoView({ block: "center" });
+  first?.scrollIntoView({ block: "nearest" });
 }
