@@ -47,5 +47,5 @@ async def test_offsets_are_shown_and_too_few_clocks_are_said_to_be(console: Cons
             if AXE.exists():
                 assert await findings(page) == []
         await console.shoot_all(system, "system-clock-off")
-        await shows(etcd, Clocks(count=2), system, "Not compared: there are only 2")
+        await shows(etcd, Clocks(count=2), system, "Not compared: only 2 clocks")
         await shows(etcd, Clocks(count=2), workers, "not compared")

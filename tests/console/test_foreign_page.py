@@ -41,5 +41,5 @@ async def test_form_on_a_foreign_page_is_refused(
     assert "may not change anything here" in (await answer.json())["msg"]
     assert name not in {job["name"] for job in (await cluster.get("/job/list"))["data"]}
     await console.shoot(page, "foreign-page")
-    await page.goto(console.base)
+    await page.goto(f"{console.base}/jobs")
     await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")

@@ -100,7 +100,7 @@ async def test_one_bad_job_among_many_files_changes_nothing(etcron: Etcron, writ
     assert result.status == 5
     assert result.out == ""
     assert f"{folder}/deep/b.yml:2: bad: command: " in result.err
-    assert f"{folder}/deep/b.yml:3: bad: cronExpr: minute '61'" in result.err
+    assert f"{folder}/deep/b.yml:3: bad: cronExpr: Minute 61 is not between 0 and 59" in result.err
     assert f"{folder}/deep/b.yml:4: bad: misfire.limit: " in result.err
     assert await names(etcron) == []
     write("jobs/deep/b.yml", "name: good\ncommand: echo\ncronExpr: '1 * * * *'\n")

@@ -127,7 +127,7 @@ async def test_files_hold_channels_and_rules_beside_the_jobs_that_name_them(etcr
     assert changed.json["channels"][0]["changes"] == [{"field": "host", "before": "mail", "after": "mail2"}]
 
     jobs = write("jobs.yaml", "{name: other, command: 'true', cronExpr: '@daily'}")
-    await etcron.ok("job", "apply", "-f", jobs, "--owner", "me", "--prune")
+    await etcron.ok("job", "apply", "-f", jobs, "--owner", "me", "--prune", "--yes", "1")
     assert [one["name"] for one in (await etcron.ok("channel", "list", "-o", "json")).json] == ["ops"]
 
 

@@ -41,7 +41,7 @@ async def test_days_that_had_something_and_their_total(etcron: Etcron, manager: 
 
 async def test_nothing_and_nobody(etcron: Etcron) -> None:
     nothing = await etcron.ok("stats")
-    assert (nothing.out, nothing.err) == ("", "no runs\n")
+    assert (nothing.out, nothing.err) == ("", "no runs; those of the last minute are not counted yet\n")
     unknown = await etcron("stats", "nobody")
     assert (unknown.status, "there is no job nobody" in unknown.err) == (3, True)
     assert (await etcron("stats", "--days", "401")).status == 2

@@ -24,7 +24,7 @@ export function chart(host, { id, title, extra = null }) {
   const toggle = h("button", { type: "button", class: "btn btn-quiet chart-twin", onclick: () => {
     keep(key, kept(key) === "1" ? "" : "1");
     draw();
-  } });
+  } }, icon("table"), " ", h("span", {}, t("chart.table")));
   fill(host, h("div", { class: "section-head" }, h("h2", {}, title), extra, h("div", { class: "end" }, toggle)), note, drawing, tip);
   host.classList.add("chart-frame");
   /** @type {Shown | null} */
