@@ -140,7 +140,7 @@ async def _manager(
     port = free_loopback_port()
     command = [python, "-m", "manager", "--api-port", str(port), "--etcd-endpoints", etcd, "--mongodb-uri", log_store]
     known = await asyncio.to_thread(subprocess.run, [*command, "--help"], cwd=place, capture_output=True, text=True)
-    if "--auth " in known.stdout:  # older ones ask nobody
+    if "--auth " in known.stdout:  # older managers have no login
         command += ["--auth", "off", "--audit-dir", str(audit)]
     process = await asyncio.to_thread(subprocess.Popen, command, cwd=place)
     try:

@@ -14,7 +14,7 @@ from cli.times import took
 _FIRST_LOOK_S: Final = 0.1
 _LONGEST_LOOK_S: Final = 2.0
 _SOON_S: Final = 5.0
-"""For so long nobody wonders where the record of a run that has ended stays."""
+"""The record of a run that has ended may take this long before a note says that it is awaited."""
 _AGAIN_S: Final = 1.0
 
 
@@ -126,7 +126,7 @@ def wait_for_end(
 
 
 class _WithoutRecord:
-    """Since when a run has ended whose verdict nobody can read yet: its record waits on a worker for the log store."""
+    """When the run ended, while its record still waits on a worker for the log store."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id

@@ -32,7 +32,7 @@ _OF_THE_LINE: Final = frozenset({
     "jitterSeconds", "enabled",
 })  # fmt: skip
 """What a line, and the variables above it, say of its job; of `enabled` only `--enable` says anything. `overlap` is as
-cron has it for a new job, and then whoever runs it decides; so is `notify`, of a job that names no channel."""
+cron has it for a new job, and later saves keep it as it is; so is `notify`, of a job that names no channel."""
 
 
 def parser() -> Parser:

@@ -80,7 +80,7 @@ def translate(
     lines: Iterable[Line], *, timezone: str, prefix: str = "", enabled: bool = False, labels: Mapping[str, str],
     by_comment: bool = False,
 ) -> list[Told]:  # fmt: skip
-    """What becomes of every line. `enabled` False: nothing is said of it, and who saves the jobs pauses new ones.
+    """What becomes of every line. `enabled` False: the jobs leave it out, and the command pauses new ones.
 
     ``by_comment``: a comment above an entry names its job.
     """

@@ -1,7 +1,7 @@
 """The name of a job that comes from a crontab: readable, and the same at each import. Pure.
 
 The command (with its user) decides it, so an entry whose time is changed stays the same job; `etcron crontab sync`
-calls it by the comment above it, where there is one. The same twice is told apart by a number, in the order of the
+calls it by the comment above it, where there is one. Equal names get a number, in the order of the
 lines.
 """
 

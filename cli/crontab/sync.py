@@ -3,7 +3,7 @@
 line is new      its job is saved, paused: cron runs the line
 line changes     its job changes with it: found by its name, else by the command that is most alike
 line is gone     its job is paused
-line is cron's   its job is paused, whoever enabled it: never do both run it
+line is cron's   its job is paused, if it was enabled: never do both run it
 line is taken    etcron runs it, while its job is enabled (takeover.py)
 """
 

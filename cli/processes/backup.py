@@ -205,7 +205,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _snapshot_etcd(data: DataDir, target: Path) -> None:
-    """Of the etcd that runs here: also of one that `up` was only told of."""
+    """Asks the embedded etcd. CommandError: `up` uses one that runs elsewhere."""
     config: Mapping[str, Any] = json.loads((data.path / "config" / "manager.json").read_text(encoding="utf-8"))
     if not data.etcd.exists():
         raise CommandError("etcd runs elsewhere: back it up there, with etcdctl snapshot save", ExitStatus.REFUSED)

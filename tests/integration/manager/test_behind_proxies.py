@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
 import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,13 +30,13 @@ NAME = "etcron.example.org"
 SECRET = "a-secret-of-the-proxy-alone"
 
 
-def program(name: str, *places: str) -> str:
-    for place in places:
-        if (ROOT / ".tools" / place).exists():
-            return str(ROOT / ".tools" / place)
-    if (found := shutil.which(name)) is None:
-        pytest.skip(f"there is no {name} here: make debian-proxies")
-    return found
+def program(name: str, place: str, version: str) -> str:
+    """The one that was unpacked, else that of the PATH; a test is skipped where neither runs on this machine."""
+    for found in (str(ROOT / ".tools" / place), shutil.which(name)):
+        with contextlib.suppress(OSError):
+            if found is not None and subprocess.run([found, version], capture_output=True, check=False).returncode == 0:
+                return found
+    pytest.skip(f"no {name} runs here: make debian-proxies")
 
 
 def with_user_lines(text: str) -> str:
@@ -64,7 +66,7 @@ def nginx(directory: Path, port: int, upstream: str, *, knows_users: bool) -> li
         f"{user} daemon off; pid {directory}/pid; error_log stderr; events {{}}\n"
         f"http {{ access_log off; {places}\n{text}\n}}\n"
     )
-    return [program("nginx", "nginx/usr/sbin/nginx"), "-c", str(directory / "nginx.conf"), "-p", str(directory)]
+    return [program("nginx", "nginx/usr/sbin/nginx", "-v"), "-c", str(directory / "nginx.conf"), "-p", str(directory)]
 
 
 def caddy(directory: Path, port: int, upstream: str, *, knows_users: bool) -> list[str]:
@@ -75,7 +77,7 @@ def caddy(directory: Path, port: int, upstream: str, *, knows_users: bool) -> li
         assert shipped in text, shipped
         text = text.replace(shipped, here)
     (directory / "Caddyfile").write_text(f"{{\n\tadmin off\n\tauto_https disable_redirects\n}}\n{text}")
-    return [program("caddy", "caddy/usr/bin/caddy"), "run", "--config", str(directory / "Caddyfile")]
+    return [program("caddy", "caddy/usr/bin/caddy", "version"), "run", "--config", str(directory / "Caddyfile")]
 
 
 PROXIES = {"nginx": nginx, "caddy": caddy}
