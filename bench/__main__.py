@@ -28,7 +28,7 @@ from common.version import VERSION
 _HOME: Final = Path(bench.__file__).parent
 NAMES: Final = ("burst", "ontime", "cost", "scale", "failover", "logs")
 MORE: Final = ("told", "simulate", "looks", "limits", "million", "console")
-"""How far it goes (docs/scaling.md), and the console: they run only when they are named."""
+"""How far it goes (docs/operate/scaling.md), and the console: they run only when they are named."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

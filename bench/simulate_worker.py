@@ -35,7 +35,7 @@ from worker.runs import Run, RunTable
 ACTS_EVERY_MS: Final = 20
 """How soon a claim follows the one before; a real one is as quick as its answers."""
 _UNLOCKS_WITHIN_MS: Final = round(TOGETHER_S * 1000)
-"""Each of the jobs has one fire, so nobody waits for its lock (docs/protocol.md, "The end of a run")."""
+"""Each of the jobs has one fire, so nobody waits for its lock (docs/internals/protocol.md, "The end of a run")."""
 _UNLOCKS_AT_ONCE_MS: Final = round(AT_ONCE_S * 1000)
 """Of a run that was claimed from a request."""
 DELIVERS_EVERY_MS: Final = 1000

@@ -1,4 +1,4 @@
-"""A benchmark's summary as a table for the terminal and for docs/benchmarks.md (Markdown)."""
+"""A benchmark's summary as a table for the terminal and for docs/internals/benchmarks.md (Markdown)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@
     audit_chain.py audit_diff.py
                     the audit: entries that hold each other; what a change to a job came to
 
-Pure: no clock, no I/O. What all of it is for: ``docs/security.md``.
+Pure: no clock, no I/O. What all of it is for: ``docs/operate/security.md``.
 
 A binding gives one subject one role on the jobs whose labels its selector matches. Nothing is allowed by absence: a
 selector names labels or says ``all``, and a caller without bindings may do nothing.

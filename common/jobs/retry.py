@@ -1,7 +1,7 @@
 """When a run that failed is tried again, and how long after.
 
-Pure: pydantic, standard library and its neighbours. Source: ``docs/job-model.md``, field ``retry``;
-``docs/protocol.md``, *Retry*.
+Pure: pydantic, standard library and its neighbours. Source: ``docs/reference/job-model.md``, field ``retry``;
+``docs/internals/protocol.md``, *Retry*.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What may stand beside what: one trigger, and what each of them rules out.
 
-Pure: standard library and its neighbours. Source: ``docs/job-model.md``.
+Pure: standard library and its neighbours. Source: ``docs/reference/job-model.md``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where users, bindings, tokens and sessions lie in etcd: the one place that spells these keys, and reads them back.
 
 They lie beside the jobs, not below them, so that etcd can keep them from the workers. Pure: no clock, no I/O. The
-table of keys, with who writes each, is in ``docs/protocol.md``.
+table of keys, with who writes each, is in ``docs/internals/protocol.md``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 So of two changes that would take the last two administrators away only one is carried out, without a lock: each names
 the other as who remains.
 
-Pure: functions of what etcd held. Source: ``docs/protocol.md``.
+Pure: functions of what etcd held. Source: ``docs/internals/protocol.md``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ whoever writes one may write over another. An edit writes it in its own transact
         its lock is held    nothing: the end of the run puts the next link, by the new spec
     it is not               its link is deleted
 
-Which of the first two it is, the transaction compares. Pure. Source: ``docs/protocol.md``, *after*.
+Which of the first two it is, the transaction compares. Pure. Source: ``docs/internals/protocol.md``, *after*.
 """
 
 from __future__ import annotations

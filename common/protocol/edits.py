@@ -12,7 +12,7 @@ A save that leaves alone when the job fires keeps the mark, and skips nothing: w
 it waits for its jitter, a slot, a lock or a worker, starts under the new spec (``JobSpec.fires_alike``). The mark of an
 `at` that is past, and within its grace, stays just before it: it is still to fire.
 
-Pure: functions of (what etcd held, the change, now). Source: ``docs/protocol.md``, *Marks never go back*.
+Pure: functions of (what etcd held, the change, now). Source: ``docs/internals/protocol.md``, *Marks never go back*.
 """
 
 from __future__ import annotations

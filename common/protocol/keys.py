@@ -1,6 +1,6 @@
 """Where everything lies in etcd: the one place that spells a key, and reads one back.
 
-Pure: no clock, no I/O. The table of keys, with who writes each, is in ``docs/protocol.md``.
+Pure: no clock, no I/O. The table of keys, with who writes each, is in ``docs/internals/protocol.md``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What to do first about the undecided fires of one job: a function of (job, mark, now), applied elsewhere.
 
 A decision names the mark that it starts from, so that etcd refuses it when somebody else decided meanwhile: nothing is
-skipped silently, nothing decided twice. Pure: no clock, no I/O. The rules are *Catching up* in ``docs/protocol.md`` and
-``misfire`` in ``docs/job-model.md``.
+skipped silently, nothing decided twice. Pure: no clock, no I/O. The rules are *Catching up* in
+``docs/internals/protocol.md`` and ``misfire`` in ``docs/reference/job-model.md``.
 
 A fire is due at its dispatch time; its grace and its window count from there. Dispatch times lie before the next plan
 time (:mod:`common.schedules.schedule`), so that of two fires the earlier is always due, late and out of its window

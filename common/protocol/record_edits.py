@@ -5,7 +5,7 @@
     [and no rule was written since they were read]      none of them names the channel that goes
     then channels/C = the new record (or delete it)
 
-Pure: functions of what etcd held. Source: ``docs/protocol.md``.
+Pure: functions of what etcd held. Source: ``docs/internals/protocol.md``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A local time in a gap is the first instant after it, one in a repeated hour its first pass, as for a fixed-time fire.
 What is finer than a millisecond counts as a whole one, but for an end as none: nothing starts before its time, nor
 after the end.
-Pure: standard library and its neighbours. Source: ``docs/job-model.md``, fields ``at``, ``startAt``, ``endAt``.
+Pure: standard library and its neighbours. Source:
+``docs/reference/job-model.md``, fields ``at``, ``startAt``, ``endAt``.
 """
 
 from __future__ import annotations

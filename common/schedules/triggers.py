@@ -1,7 +1,8 @@
 """What makes a job fire beside one cron expression: several of them, a fixed rate, one instant, and the window of all.
 
 Each is a ``Schedule``: a pure function from an instant to the fires around it. A job that runs ``after`` its last run
-has no planned fires at all. Source: ``docs/job-model.md``; ``docs/protocol.md``, *Other ways to start*.
+has no planned fires at all. Source: ``docs/reference/job-model.md``; ``docs/internals/protocol.md``, *Other ways
+to start*.
 """
 
 from __future__ import annotations

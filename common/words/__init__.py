@@ -2,6 +2,6 @@
 
 describe.py                     a cron expression
 job_words.py phrases.py         a trigger with all that stands beside it; what the words are made of
-job_table.py                    the table in ``docs/jobs.md``
+job_table.py                    the table in ``docs/reference/jobs.md``
 messages.py                     which message a text of etcron's is, with its values
 """

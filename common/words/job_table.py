@@ -1,7 +1,7 @@
-"""The table of a job's fields in ``docs/jobs.md``, made from the definition that jobs are read by.
+"""The table of a job's fields in ``docs/reference/jobs.md``, made from the definition that jobs are read by.
 
-``python -m common.words.job_table docs/jobs.md`` writes it anew, between its two marks; a test fails where it is
-not so.
+``python -m common.words.job_table docs/reference/jobs.md`` writes it anew, between its two marks; a test fails
+where it is not so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from common.jobs.job import TRIGGERS, JobSpec
 from common.jobs.kinds import Member, Members, Several, members_of
 
-BEGIN: Final = "<!-- The table is made by `python -m common.words.job_table docs/jobs.md`. -->\n"
+BEGIN: Final = "<!-- The table is made by `python -m common.words.job_table docs/reference/jobs.md`. -->\n"
 END: Final = "<!-- The end of the table. -->\n"
 _HEAD: Final = "| Field | Type | Default | Limits | Meaning |\n|---|---|---|---|---|\n"
 

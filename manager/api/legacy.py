@@ -1,7 +1,7 @@
 """The six calls of the legacy API, in its shapes, so that its clients and its console go on unchanged.
 
 Every answer is ``{"errno": 0, "msg": "success", "data": ...}``; an error has errno -1 and a fitting HTTP status.
-Members beside these three are ours. Source: ``docs/api.md``, *The legacy HTTP API*.
+Members beside these three are ours. Source: ``docs/reference/api.md``, *The legacy HTTP API*.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _WITH_BODY = (408, 413, 415)
 _DESCRIPTION = """
 JSON in and out; times are milliseconds since the epoch. Errors are RFC 9457 problem documents with a stable `code`.
 Lists page by cursor. A job's ETag is its revision. The legacy API (`/job/save`, `/job/list`, ...) is described in
-docs/api.md.
+docs/reference/api.md.
 """
 
 

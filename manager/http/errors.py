@@ -72,7 +72,7 @@ _REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
 )
 """The first kind that an error is of counts."""
 _REMEDIES = {
-    404: "the calls are listed in docs/api.md",
+    404: "the calls are listed in docs/reference/api.md",
     413: "a request body is at most 1 MiB",
 }
 
@@ -203,7 +203,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
 
 def _of_http(error: web.HTTPException) -> Failure:
     phrase = HTTPStatus(error.status).phrase.lower()
-    remedy = _REMEDIES.get(error.status, "see docs/api.md")
+    remedy = _REMEDIES.get(error.status, "see docs/reference/api.md")
     allow = None
     if isinstance(error, web.HTTPMethodNotAllowed):
         allow = ", ".join(sorted(error.allowed_methods))

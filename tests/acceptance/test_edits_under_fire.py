@@ -38,7 +38,7 @@ async def edit(cluster: Cluster, behind: Managed, number: int, chance: random.Ra
 
     Returns the times in ms whose fires may have no record: between a deletion and the next save there is no job; and
     a deletion by a manager that is behind takes fires that nobody had claimed for such as are still to come
-    (docs/guarantees.md). Where the machine keeps up, there is no whole second among them.
+    (docs/explanation/guarantees.md). Where the machine keeps up, there is no whole second among them.
     """
     await just_before_a_second(chance.choice([30, 90, 150, 400]))
     match number % 4:

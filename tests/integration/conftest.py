@@ -43,7 +43,7 @@ def _sentinels_come_with_writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 def _without_sentinel(operations: Sequence[Operation]) -> list[str]:
-    """The keys among those written of which no sentinel tells, but those of which none has to (docs/protocol.md)."""
+    """The keys written of which no sentinel tells, but those of which none has to (docs/internals/protocol.md)."""
     written = {operation.key: operation for operation in operations if isinstance(operation, Put | Delete)}
     starts = any("/runs/" in key for key in written)
     missing = []

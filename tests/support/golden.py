@@ -1,7 +1,7 @@
 """What is sent to etcd, as text that stays the same from run to run; and where in the code it is sent.
 
-A transaction is told as in docs/protocol.md: its compares, its operations, which branch ran. What no two runs have in
-common has a name instead: `<lease 1>`, `<revision 2 of jobs/job>` (the second write to that key), `<random>`.
+A transaction is told as in docs/internals/protocol.md: its compares, its operations, which branch ran. What no two runs
+have in common has a name instead: `<lease 1>`, `<revision 2 of jobs/job>` (the second write to that key), `<random>`.
 """
 
 from __future__ import annotations

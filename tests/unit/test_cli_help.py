@@ -1,4 +1,4 @@
-"""Every command has a help text with an example, and stands in docs/cli.md; what the docs show is accepted."""
+"""Every command has a help text with an example, and stands in docs/reference/cli.md; what they show is accepted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from cli import (
 from cli.arguments import LOGIN_COMMANDS, WORKER_COMMANDS
 from cli.crontab import commands as crontab_commands
 
-_DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+_DOCS = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 _GROUPS = {
     "job": jobs.parser, "run": runs.parser, "worker": workers.parser,
     "cron": cron.parser, "crontab": crontab_commands.parser, "user": users.parser, "service": services.parser,

@@ -19,7 +19,7 @@ from common.words.job_table import with_table
 from manager.views.advice import schedule_problems
 
 ROOT = Path(__file__).resolve().parents[2]
-JOBS_MD = ROOT / "docs" / "jobs.md"
+JOBS_MD = ROOT / "docs" / "reference" / "jobs.md"
 EXAMPLES = read_manifests([str(ROOT / "examples" / "jobs")])
 BLOCKS = re.findall(r"```yaml\n(.*?)```", JOBS_MD.read_text(encoding="utf-8"), re.DOTALL)
 NOW_MS = parse_moment("2026-11-21T00:00Z").ms
@@ -46,7 +46,7 @@ def all_paths() -> set[str]:
 
 def test_table_of_fields_is_the_one_that_jobs_are_read_by() -> None:
     text = JOBS_MD.read_text(encoding="utf-8")
-    assert with_table(text) == text, "run: python -m common.words.job_table docs/jobs.md"
+    assert with_table(text) == text, "run: python -m common.words.job_table docs/reference/jobs.md"
 
 
 def test_document_without_a_place_for_the_table_is_refused() -> None:

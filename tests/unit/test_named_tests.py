@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text()
-SECURITY = (ROOT / "docs" / "security.md").read_text()
-DOCS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+GUARANTEES = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
+SECURITY = (ROOT / "docs" / "operate" / "security.md").read_text()
+DOCS = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
 
 
 def test_every_test_that_is_named_is_there() -> None:

@@ -1,4 +1,4 @@
-"""The mutants: small patches, each of which takes one load-bearing rule of ``docs/protocol.md`` away."""
+"""The mutants: small patches, each of which takes one load-bearing rule of ``docs/internals/protocol.md`` away."""
 
 from __future__ import annotations
 

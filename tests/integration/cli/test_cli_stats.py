@@ -17,7 +17,7 @@ from tests.support.open_runs import now_ms, record_of
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 DAY_MS = 86_400_000
-_DOCS = Path(__file__).parents[3] / "docs" / "cli.md"
+_DOCS = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 
 
 async def test_days_that_had_something_and_their_total(etcron: Etcron, manager: Managed) -> None:

@@ -49,7 +49,7 @@ async def test_every_route_is_described_and_nothing_else(manager: Managed) -> No
 
 
 def test_every_route_is_in_the_documentation() -> None:
-    text = (_ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    text = (_ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     calls = [f"{method.upper()} {path.removeprefix('/api/v1')}" for method, path in described()]
     assert [call for call in calls if not re.search(re.escape(call) + r"(?![\w/{])", text)] == []
 
