@@ -1,7 +1,7 @@
 """The command line: `etcron NOUN VERB ...`.
 
 __main__.py programs.py         finds the command; `up`, `worker`, `config`, `completion`, the help of all
-jobs.py job_*.py runs.py workers.py stats.py audit.py manifests/ crontab/ importing/
+jobs.py job_*.py runs.py workers.py stats.py forecast.py audit.py manifests/ crontab/ importing/
                                 clients of a manager, by noun; jobs from files, crontabs and other schedulers
 following.py                    a run, followed to its end
 admin.py                        the first administrator and the last resort: writes to etcd, without a manager

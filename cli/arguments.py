@@ -22,6 +22,7 @@ GROUPS: Final = {
     "job": "cli.jobs",
     "run": "cli.runs",
     "stats": "cli.stats",
+    "forecast": "cli.forecast",
     "audit": "cli.audit",
     "admin": "cli.admin",
     "cron": "cli.cron",

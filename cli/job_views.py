@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from cli.client import Document
 from cli.following import why
@@ -11,10 +11,29 @@ from cli.printing import print_pairs, print_table, quoted, tell, value_text
 from cli.times import local, took
 
 
-def print_jobs(rows: Iterable[Document]) -> None:
-    """One line for each job."""
-    heads = ("NAME", "STATE", "SCHEDULE", "NEXT FIRE", "LAST RESULT")
-    lines = [(row["name"], _state(row), row.get("words") or "-", _next_fire(row), _came_to(row)) for row in rows]
+def _took(row: Document) -> str:
+    run = row.get("lastRun") or {}
+    return took(run.get("startTime"), run.get("endTime"))
+
+
+_OF_SORT: Final[Mapping[str, Mapping[str, Callable[[Document], str]]]] = {
+    "duration": {"TOOK": _took},
+    "last-failure": {"LAST FAILURE": lambda row: local(row.get("lastFailureTime"))},
+}
+"""The column of what a list is sorted by, where it has none else."""
+
+
+def print_jobs(rows: Iterable[Document], *, sort: str = "name") -> None:
+    """One line for each job; what they are sorted by stands in it."""
+    of_sort = _OF_SORT.get(sort, {})
+    heads = ("NAME", "STATE", "SCHEDULE", "NEXT FIRE", *of_sort, "LAST RESULT")
+    lines = [
+        (
+            row["name"], _state(row), row.get("words") or "-", _next_fire(row),
+            *(told(row) for told in of_sort.values()), _came_to(row),
+        )
+        for row in rows
+    ]  # fmt: skip
     print_table(heads, lines, none="no jobs", spare=("SCHEDULE", "NEXT FIRE"))
 
 

@@ -22,6 +22,8 @@ from cli.job_views import (
 from cli.printing import print_json, say, say_where_cut, tell, warn
 
 _MOST_DELETED = 500
+_SORTS = {"name": "name", "next": "next", "last-failure": "-failure", "duration": "-duration"}
+"""As the API has them: the newest failure and the longest run first."""
 _STATES = ("enabled", "paused", "broken", "running", "failing")
 
 
@@ -42,11 +44,16 @@ def _add_looking(verbs: Verbs) -> None:
     listing = add_command(
         verbs, "list", _list, does="every job, by name, with its next fire and its last result",
         examples=("etcron job list --state failing", "etcron job list --label team=billing -o json",
-                  "etcron job list --deleted"),
+                  "etcron job list --sort duration --limit 10", "etcron job list --deleted"),
     )  # fmt: skip
     listing.add_argument("-q", metavar="TEXT", help="those that have this text in their name or command")
     listing.add_argument("--label", action="append", metavar="K[=V]", help="those that bear this label (repeatable)")
     listing.add_argument("--state", choices=_STATES, help="those in this state")
+    listing.add_argument(
+        "--sort", choices=tuple(_SORTS), default="name",
+        help="in this order: name, the next fire first, the last failure first, the longest run first (name)",
+    )  # fmt: skip
+    listing.add_argument("--reverse", action="store_true", help="the other way round")
     listing.add_argument("--deleted", action="store_true", help="those that were deleted, the last first (`restore`)")
     listing.add_argument("--limit", type=count(1, 1_000_000), metavar="N", help="the first N (all)")
     show = add_command(
@@ -145,7 +152,7 @@ def _add_applying(verbs: Verbs) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     warnings: list[str] = []
-    query = {"q": arguments.q, "label": arguments.label, "state": arguments.state}
+    query = {"q": arguments.q, "label": arguments.label, "state": arguments.state, "sort": _sort(arguments)}
     with Client.of(arguments) as client:
         if arguments.deleted:
             return _list_deleted(client, arguments)
@@ -153,15 +160,23 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print_json(rows)
     else:
-        print_jobs(rows)
+        print_jobs(rows, sort=arguments.sort)
         say_where_cut(len(rows), arguments.limit)
     warn(warnings)
     return ExitStatus.OK
 
 
+def _sort(arguments: argparse.Namespace) -> str | None:
+    """None: by name, as every manager lists them."""
+    sort = _SORTS[arguments.sort]
+    if arguments.reverse:
+        sort = sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
+    return None if sort == "name" else sort
+
+
 def _list_deleted(client: Client, arguments: argparse.Namespace) -> int:
-    if arguments.q or arguments.label or arguments.state:
-        raise CommandError("--deleted: goes without -q, --label and --state", ExitStatus.USAGE)
+    if arguments.q or arguments.label or arguments.state or _sort(arguments):
+        raise CommandError("--deleted: goes without -q, --label, --state and --sort", ExitStatus.USAGE)
     rows = client.get("/api/v1/deleted-jobs", {"limit": str(min(arguments.limit or _MOST_DELETED, _MOST_DELETED))})[
         "items"
     ]

@@ -25,6 +25,7 @@ _ELSEWHERE: Final = (
     ("job", "save, list, show, run, kill, apply ... jobs (etcron job --help)"),
     ("run", "show, list, kill runs and read their output (etcron run --help)"),
     ("stats", "how many runs of each verdict each day had, and how long they took (etcron stats --help)"),
+    ("forecast", "slots that the next day wants, and its fullest minutes (etcron forecast --help)"),
     ("admin", "the first administrator, and the last resort; on a manager's host (etcron admin --help)"),
     ("audit", "who did what, and whether what is kept of it holds together (etcron audit --help)"),
     ("cron", "explain a cron expression, and list its fires; offline (etcron cron --help)"),

@@ -20,9 +20,9 @@ from cli.__main__ import main
 from cli.completion import SCRIPTS, candidates
 
 _NOUNS = [
-    "up", "backup", "restore", "manager", "notifier", "worker", "job", "run", "stats", "admin", "audit", "cron",
-    "crontab", "import", "login", "logout", "whoami", "user", "service", "token", "session", "binding", "access",
-    "channel", "rule", "silence", "alert", "notice", "signing",
+    "up", "backup", "restore", "manager", "notifier", "worker", "job", "run", "stats", "forecast", "admin", "audit",
+    "cron", "crontab", "import", "login", "logout", "whoami", "user", "service", "token", "session", "binding",
+    "access", "channel", "rule", "silence", "alert", "notice", "signing",
     "config", "completion", "version",
 ]  # fmt: skip
 

@@ -11,12 +11,12 @@ import pytest
 
 from cli.times import local
 from common.instants import iso, to_ms
-from common.protocol.keys import encode_mark
+from common.protocol.keys import RunId, encode_mark
 from common.protocol.run import Verdict
 from common.protocol.txn import KeyValue
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed, Place, ShiftedClock, managing
-from tests.support.open_runs import claim
+from tests.support.open_runs import claim, now_ms, record_of
 from tests.support.records import record
 from tests.support.waiting import wait_until
 
@@ -126,6 +126,30 @@ async def test_list_is_a_table_or_json(etcron: Etcron, manager: Managed) -> None
     assert [row["name"] for row in one.json] == ["b"]
     assert len((await etcron.ok("job", "list", "--limit", "1", "-o", "json")).json) == 1
     assert (await etcron.ok("job", "list", "--limit", "1")).err == "the first 1; more with --limit\n"
+
+
+async def test_list_is_sorted_and_shows_by_what(etcron: Etcron, manager: Managed) -> None:
+    for number, name in enumerate(("a", "b", "c")):
+        await etcron.ok("job", "save", name, "--command", "x", "--cron", f"0 0 0 1 1 * {2090 - number}")
+    await manager.write([
+        record_of(RunId("a", "r-1"), Verdict.FAILED, plan_ms=now_ms() - 9_000_000, end_ms=now_ms() - 8_940_000),
+        record_of(RunId("b", "r-2"), plan_ms=now_ms() - 5_000_000, end_ms=now_ms() - 4_000_000),
+        record_of(RunId("c", "r-3"), Verdict.FAILED, plan_ms=now_ms() - 3_000_000, end_ms=now_ms() - 2_999_000),
+    ])  # fmt: skip
+
+    async def names(*options: str) -> list[str]:
+        return [row["name"] for row in (await etcron.ok("job", "list", "-o", "json", "--sort", *options)).json]
+
+    assert await names("name", "--reverse") == ["c", "b", "a"]
+    assert await names("next") == ["c", "b", "a"]
+    assert await names("duration", "--limit", "2") == ["b", "a"]
+    assert await names("duration", "--reverse") == ["c", "a", "b"]
+    assert await names("last-failure") == ["c", "a", "b"]
+    heads, first, *_ = (await etcron.ok("job", "list", "--sort", "duration")).out.splitlines()
+    assert (heads.split()[-3:], "16 min 40 s" in first) == (["TOOK", "LAST", "RESULT"], True)
+    heads, *_, last = (await etcron.ok("job", "list", "--sort", "last-failure")).out.splitlines()
+    assert ("LAST FAILURE" in heads, last.split()[0]) == (True, "b")
+    assert (await etcron("job", "list", "--sort", "duration", "--deleted")).status == 2
 
 
 async def test_list_goes_through_every_page(etcron: Etcron, manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:

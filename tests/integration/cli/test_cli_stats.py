@@ -1,4 +1,4 @@
-"""`etcron stats` against a real manager, and its help."""
+"""`etcron stats` and `etcron forecast` against a real manager, and their help."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.stats import parser
+from cli.times import local
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from tests.integration.cli.conftest import Etcron
@@ -52,3 +53,29 @@ def test_every_option_is_documented() -> None:
     options = [option for action in parser()._actions for option in action.option_strings[-1:]]
     assert [option for option in options if option not in _DOCS.read_text()] == []
     assert "etcron stats backup --days 7" in documented
+
+
+async def test_forecast_tells_the_hours_and_the_fullest_minutes_with_their_jobs(
+    etcron: Etcron, manager: Managed
+) -> None:
+    hour_ms = 3_600_000
+    at = (now_ms() // hour_ms + 2) * hour_ms + 20 * 60_000
+    hour, minute = at // hour_ms % 24, at // 60_000 % 60
+    for name in ("a", "b", "c", "d"):
+        await etcron.ok("job", "save", name, "--command", "x", "--cron", f"{minute} {hour} * * *", "--set", "slots=2")
+    await etcron.ok("job", "save", "often", "--command", "x", "--every", "20m")
+    told = (await etcron.ok("forecast", "--json")).json
+    fullest, *others = told["crowded"]
+    assert (fullest["time"], fullest["fires"] >= 4, fullest["jobCount"] >= 4, len(others)) == (at, True, True, 4)
+    assert [one["name"] for one in fullest["jobs"]][:4] == ["a", "b", "c", "d"]
+    hours = {one["time"]: (one["fires"], one["slots"]) for one in told["items"]}
+    assert (len(hours), hours[at - 20 * 60_000]) == (25, (7, max(one["slots"] for one in told["items"])))
+
+    shown = await etcron.ok("forecast", "--minutes", "1", "--hours", "4", "--label", "none=such")
+    assert (len(shown.out.splitlines()), shown.err) == (6, "nothing fires\n")
+    table = (await etcron.ok("forecast", "--minutes", "1")).out.splitlines()
+    assert (table[0].split(), len(table)) == (["HOUR", "FIRES", "SLOTS", "OF", "0"], 1 + 25 + 1 + 2)
+    assert ["too few" in line for line in table if local(at - 20 * 60_000) in line] == [True]
+    assert "a, b, c and" in table[-1]
+    assert table[-1].startswith(local(at))
+    assert (await etcron("forecast", "--hours", "25")).status == 2
