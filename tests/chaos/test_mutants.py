@@ -30,7 +30,7 @@ def test_its_fault_runs_are_there(mutant: Mutant) -> None:
 
 
 def test_the_documentation_names_the_fault_runs_that_notice() -> None:
-    lines = (ROOT / "docs" / "explanation" / "guarantees.md").read_text().splitlines()
+    lines = (ROOT / "docs" / "internals" / "chaos.md").read_text().splitlines()
     told = {mutant.name: [line for line in lines if line.startswith(f"| {mutant.name} ")] for mutant in MUTANTS}
     for mutant in MUTANTS:
         named = [test for line in told[mutant.name] for test in re.findall(r"`(test_\w+)`", line)]
