@@ -36,11 +36,6 @@ def usual_ms(durations_ms: Sequence[int]) -> int | None:
     return None if len(durations_ms) < _FEWEST else round(median(durations_ms))
 
 
-def time_left_ms(usual: int | None, elapsed: int) -> int | None:
-    """How long a run that goes on will take; 0 of one that takes longer than usual, None where nothing is usual."""
-    return None if usual is None else max(usual - elapsed, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class Rhythm:
     """When something starts and how long it goes on. Equal ones are looked at together."""

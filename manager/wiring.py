@@ -307,7 +307,7 @@ def make_parts(
         pending=pending,
         statistics=SeenStatistics(history, watching.catalog),
         forecasts=forecasts,
-        timelines=Timelines(watching, history, inventory, forecasts, clock=clock),
+        timelines=Timelines(watching, history, inventory, clock=clock),
         health=health,
         housekeeping=housekeeping,
         versions=versions,

@@ -27,6 +27,3 @@ class Wanted:
         """Which of them somebody asks for, of a record with these labels; ``spec``: its job."""
         wanted = _NONE.union(*(kinds for selector, kinds in self._asking if selector.matches(labels)))
         return wanted.union(*(notify.kinds for notify in spec.notify)) if spec is not None and spec.notify else wanted
-
-
-NOTHING_WANTED: Final = Wanted()

@@ -16,7 +16,6 @@ class Relation(IntEnum):
     EQUAL = 0
     GREATER = 1
     LESS = 2
-    NOT_EQUAL = 3
 
 
 class Target(IntEnum):
@@ -43,11 +42,6 @@ class Compare(Struct, frozen=True, gc=False):
 def mod_revision_is(key: str, revision: int) -> Compare:
     """True when the newest write to the key was at this revision (0: the key does not exist)."""
     return Compare(key, Target.MOD_REVISION, Relation.EQUAL, revision)
-
-
-def mod_revision_below(key: str, revision: int) -> Compare:
-    """True when the newest write to the key was before this revision, or the key does not exist."""
-    return Compare(key, Target.MOD_REVISION, Relation.LESS, revision)
 
 
 def create_revision_is(key: str, revision: int) -> Compare:

@@ -18,7 +18,6 @@ from common.clock import Clock
 from common.errors import UnavailableError
 from common.protocol.run import Verdict
 from common.runlog import RunFilter
-from manager.views.forecasts import Forecasts
 from manager.views.history import History
 from manager.views.inventory import Inventory
 from manager.views.rows import NO_RESULTS
@@ -115,13 +114,10 @@ class Timeline:
 class Timelines:
     """Reads the records, the watch, and the schedules."""
 
-    def __init__(
-        self, watching: Watching, history: History, inventory: Inventory, forecasts: Forecasts, *, clock: Clock
-    ) -> None:
+    def __init__(self, watching: Watching, history: History, inventory: Inventory, *, clock: Clock) -> None:
         self._watching = watching
         self._history = history
         self._inventory = inventory
-        self._forecasts = forecasts
         self._clock = clock
         self._reading = asyncio.Semaphore(_READS_AT_ONCE)
 

@@ -36,7 +36,7 @@ _SENDING: Final = {"txn"}
 _WRITING: Final = {"put", "delete", "delete_prefix"}
 _CLIENTS: Final = {"client", "_client", "etcd", "_etcd"}
 _BUILDING: Final = {"Put", "Delete", "DeletePrefix", "RunRecord"}
-_RELATIONS: Final = {Relation.EQUAL: "==", Relation.GREATER: ">", Relation.LESS: "<", Relation.NOT_EQUAL: "!="}
+_RELATIONS: Final = {Relation.EQUAL: "==", Relation.GREATER: ">", Relation.LESS: "<"}
 _WIDTH: Final = 118
 _OF_THIS_MACHINE: Final = {"host", "address", "pid", "uid", "version", "tzdata", "load", "memoryPercent", "roundTripMs"}
 _REVISIONS: Final = {"revision", "fence", "jobCreateRevision"}

@@ -24,7 +24,6 @@ from common.protocol.txn import (
 
 _RELATIONS: Final[Mapping[Relation, Callable[[Any, Any], bool]]] = {
     Relation.EQUAL: operator.eq, Relation.GREATER: operator.gt, Relation.LESS: operator.lt,
-    Relation.NOT_EQUAL: operator.ne,
 }  # fmt: skip
 _TARGETS: Final[Mapping[Target, Callable[[KeyValue], Any]]] = {
     Target.VERSION: operator.attrgetter("version"), Target.CREATE_REVISION: operator.attrgetter("create_revision"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.forecast import MINUTE_MS, Rhythm, Wanted, slots_wanted, time_left_ms, usual_ms
+from common.forecast import MINUTE_MS, Rhythm, Wanted, slots_wanted, usual_ms
 from common.instants import to_ms
 from common.jobs.reader import parse_job
 
@@ -30,12 +30,6 @@ def test_usual_is_the_median_of_at_least_three_successes() -> None:
     assert usual_ms([5, 7]) is None
     assert usual_ms([5, 900, 7]) == 7
     assert usual_ms([4, 5, 6, 900]) == 6
-
-
-def test_time_left_of_a_run_that_is_early_late_and_unknown() -> None:
-    assert time_left_ms(60_000, 15_000) == 45_000
-    assert time_left_ms(60_000, 75_000) == 0
-    assert time_left_ms(None, 75_000) is None
 
 
 def test_jobs_that_start_together_want_slots_together() -> None:
