@@ -31,10 +31,8 @@ def test_every_promise_names_one() -> None:
     assert shown == promises
 
 
-def test_every_known_way_in_has_a_number_what_stops_it_and_a_test() -> None:
-    rows = re.findall(r"^(\d+)\. [^:].*: .+\. `tests/[\w/]+\.py::(test_\w+)`$", ATTACKS, re.MULTILINE)
-    assert len(rows) == len(re.findall(r"^ *\d", ATTACKS, re.MULTILINE)), "an entry is not whole"
-    assert len(rows) >= 35
-    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
-    tests = [test for _, test in rows]
+def test_every_known_way_in_says_what_stops_it_and_which_test_would_fail() -> None:
+    tests = re.findall(r"^\* [^:].*: .+\. `tests/[\w/]+\.py::(test_\w+)`$", ATTACKS, re.MULTILINE)
+    assert len(tests) == len(re.findall(r"^ *\*", ATTACKS, re.MULTILINE)), "an entry is not whole"
+    assert len(tests) >= 132
     assert sorted(tests) == sorted(set(tests)), "two ways in, and one test"
