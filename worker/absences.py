@@ -1,8 +1,8 @@
 """When the workers took no fires last, as this one has seen it: so that a fire that nobody took says why.
 
-Of each live worker the last such time is kept, with its reason; of this worker also when it was out of touch with etcd.
-A reason is given only where such a time covers all of the fires that it is given for. Times are of the boot clock, so
-that a wall clock that was wrong meanwhile harms none.
+Of each live worker the last such time is kept, with its reason; of this worker also when it was out of touch with etcd;
+and who has gone, with when. A reason is given only where such times cover all of the fires that it is given for, or say
+since when. Times are of the boot clock, so that a wall clock that was wrong meanwhile harms none.
 
     taking --drained, disk full, ...--> not taking --that is over--> taking: known from when until when, and why
     taking --etcd silent--> out of touch --all marks read--> taking
@@ -18,9 +18,12 @@ from msgspec import Struct
 
 from common.clock import Clock
 from common.protocol.member import Member
-from common.protocol.placement import in_short
+from common.protocol.placement import away_since, in_short, is_eligible
+from common.protocol.planned_job import PlannedJob
 
 _LONG: Final = 200
+_MOST_GONE: Final = 20
+"""Workers that are gone; the newest are kept."""
 _STARTED: Final = "was started later"
 
 
@@ -45,6 +48,11 @@ class Absences:
         self._began = False
         self._silence: _Absence | None = None
         self._of: dict[str, _Absence] = {worker: _Absence(reason=_STARTED, from_s=-math.inf)}
+        self._live: dict[str, Member] = {}
+        self._idle: dict[str, Member] = {}
+        """Of the live ones those that take no fires, by name."""
+        self._gone: dict[str, tuple[Member, float]] = {}
+        """With when each was missed first, oldest first."""
 
     def saw(self, members: Iterable[Member]) -> None:
         """These are live now; of several sessions of one worker the one that takes fires counts."""
@@ -53,8 +61,15 @@ class Absences:
             if member.worker not in live or member.accepts:
                 live[member.worker] = member
         self._of = {name: one for name, one in self._of.items() if name in live or name == self._worker}
+        now_s = self._clock.boottime()
+        self._gone |= {name: (one, now_s) for name, one in self._live.items() if name not in live}
+        self._gone = {name: one for name, one in self._gone.items() if name not in live}
+        for name in list(self._gone)[:-_MOST_GONE]:
+            del self._gone[name]
+        self._live = live
+        self._idle = {name: one for name, one in sorted(live.items()) if not one.accepts}
         for name, member in live.items():
-            now_s, absence = self._clock.boottime(), self._of.get(name)
+            absence = self._of.get(name)
             if not member.accepts:
                 reason = member.not_accepting or "its session was detached"
                 if absence is None or absence.until_s is not None or absence.reason == _STARTED:
@@ -84,19 +99,27 @@ class Absences:
         if self._silence is not None and self._silence.until_s is None:
             self._silence.until_s = since_s
 
-    def why_late(self, eligible: Iterable[str], lo_ms: int, hi_ms: int) -> str | None:
-        """Why none of these workers, which take fires now, took those that were due from ``lo_ms`` to ``hi_ms``.
+    def why_late(self, job: PlannedJob, taking: Iterable[str], lo_ms: int, hi_ms: int) -> str | None:
+        """Why no worker that may run the job took those of its fires that were due from ``lo_ms`` to ``hi_ms``.
 
-        Wall times in ms, both included. None: that is not known of each of them for all of the time.
+        Wall times in ms, both included. ``taking``: those of them that take fires now. None: it is not known of each of
+        these for all of the time, or one that takes none now was here, and took fires, when all of them were due.
         """
         now_ms, now_s = self._clock.wall_ms(), self._clock.boottime()
         lo_s, hi_s = (now_s - (now_ms - ms) / 1000 for ms in (lo_ms, hi_ms))
         if self._silence is not None and self._silence.covers(lo_s, hi_s):
             return f"late: {self._worker} {self._silence.reason}"
-        reasons = []
-        for name in sorted(eligible):
-            absence = self._of.get(name)
-            if absence is None or not absence.covers(lo_s, hi_s):
-                return None
-            reasons.append(f"{name}: {absence.reason[:_LONG]}")
-        return f"late: no worker took it: {in_short(reasons)}" if reasons else None
+        names = sorted(taking)
+        if not names or not all(name in self._of and self._of[name].covers(lo_s, hi_s) for name in names):
+            return None
+        idle = [name for name, one in self._idle.items() if _may_run(job, one)]
+        gone = [(name, at_s) for name, (one, at_s) in reversed(self._gone.items()) if _may_run(job, one)]
+        if any(from_s > hi_s for from_s in (*(self._of[name].from_s for name in idle), *(at_s for _, at_s in gone))):
+            return None
+        reasons = [f"{name}: {self._of[name].reason[:_LONG]}" for name in (*names, *idle)]
+        reasons += [away_since(name, now_ms - int(1000 * (now_s - at_s)), now_ms=now_ms) for name, at_s in gone]
+        return f"late: no worker took it: {in_short(reasons)}"
+
+
+def _may_run(job: PlannedJob, one: Member) -> bool:
+    return job.of_worker in (None, one.worker) and is_eligible(job.spec, one.labels, one.slots)

@@ -184,10 +184,10 @@ class Past(Protocol):
 def why_nobody(spec: JobSpec, members: Iterable[Worker], away: Iterable[Past] = (), *, now_ms: int = 0) -> str:
     """What is in the way, where none of these live workers may take the job's fires; ``away``: who has left."""
     members = tuple(members)
-    if not any(is_eligible(spec, one.labels, one.slots) for one in members):
-        left = sorted((one for one in away if is_eligible(spec, one.labels, one.slots)), key=lambda one: -one.seen_ms)
-        if left:
-            return in_short([_has_left(spec, one, now_ms) for one in left])
+    past = sorted((one for one in away if is_eligible(spec, one.labels, one.slots)), key=lambda one: -one.seen_ms)
+    left = [_has_left(spec, one, now_ms) for one in past]
+    if left and not any(is_eligible(spec, one.labels, one.slots) for one in members):
+        return in_short(left)
     if not members:
         return "no worker is live"
     labelled = [one for one in members if fits(spec.workers, one.labels)]
@@ -199,15 +199,20 @@ def why_nobody(spec: JobSpec, members: Iterable[Worker], away: Iterable[Past] = 
         most = max(one.slots for one in labelled)
         return f"it takes {spec.slots} slots, and no worker that fits has more than {most}"
     reasons = [f"{one.worker}: {one.not_accepting or 'its session is detached'}" for one in big]
-    return f"no worker that fits takes fires: {in_short(reasons)}"
+    return f"no worker that fits takes fires: {in_short([*reasons, *left])}"
 
 
 def _has_left(spec: JobSpec, one: Past, now_ms: int) -> str:
     asked = ", ".join(f"{name}={one.labels[name]}" for name in spec.workers)
     how = "stopped" if one.left in ("stopped", "drained") else "gone"
-    seen = iso(one.seen_ms)
-    when = seen[11:16] if 0 <= now_ms - one.seen_ms < _DAY_MS else f"{seen[:10]} {seen[11:16]}"
-    return f"{one.worker}{f' ({asked})' if asked else ''} has been {how} since {when} UTC"
+    return away_since(f"{one.worker}{f' ({asked})' if asked else ''}", one.seen_ms, how=how, now_ms=now_ms)
+
+
+def away_since(worker: str, seen_ms: int, *, now_ms: int, how: str = "gone") -> str:
+    """That it is not here, and since when; with the day where that is a day ago."""
+    seen = iso(seen_ms)
+    when = seen[11:16] if 0 <= now_ms - seen_ms < _DAY_MS else f"{seen[:10]} {seen[11:16]}"
+    return f"{worker} has been {how} since {when} UTC"
 
 
 def in_short(reasons: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from common.jobs.job import Misfire, MisfirePolicy
 from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, FireRange
@@ -18,6 +19,7 @@ from common.protocol.run import RunEntry, RunRecord, Verdict, shown_command
 
 _COMMAND_SHOWN = 1000
 """Of the command, in a record that lies in etcd until it is delivered."""
+_LATE = "late: "
 
 
 def fire_record(
@@ -52,7 +54,8 @@ def single(plan_ms: int) -> FireRange:
 def passed_record(job: PlannedJob, decision: Decision, *, now_ms: int, late: str | None = None) -> RunRecord | None:
     """One record for the fires that a decision passes: missed, superseded by a newer one, or closed by the calendar.
 
-    None where there are none. ``late``: the reason of missed ones, in other words.
+    None where there are none. ``late``: the reason of missed ones, in other words. Of fires whose start deadline is not
+    over for all of them the record says that newer ones took their place, and then why nobody had taken them.
     """
     if decision.passed is None:
         return None
@@ -60,9 +63,19 @@ def passed_record(job: PlannedJob, decision: Decision, *, now_ms: int, late: str
     if decision.superseded is not None:
         reason = f"overlap: {job.spec.overlap} kept a newer fire"
     elif decision.missed is not None:
-        status = Verdict.MISSED
-        reason = late or ("late" if decision.claim_ms is None else "late: a newer fire was due")
+        status, misfire = Verdict.MISSED, job.spec.misfire
+        if now_ms <= job.dispatch_ms(decision.missed.hi_ms) + misfire.grace_ms:
+            reason = _replaced(misfire) + (f"; {late.removeprefix(_LATE)}" if late else "")
+        else:
+            reason = late or ("late" if decision.claim_ms is None else f"{_LATE}a newer fire was due")
     return fire_record(job, fires=decision.passed, status=status, reason=reason, now_ms=now_ms)
+
+
+def _replaced(misfire: Misfire) -> str:
+    """Which rule has missed fires that could still have started."""
+    if misfire.policy is MisfirePolicy.ALL:
+        return f"misfire: {misfire.policy} makes up for {misfire.limit} at most"
+    return f"misfire: {misfire.policy} kept a newer fire"
 
 
 def request_record(

@@ -6,13 +6,16 @@ from typing import Any
 
 from common.protocol.member import Member
 from tests.support.fake_clock import FakeClock
+from tests.support.stored import planned, spec_of
 from worker.absences import Absences
 
-START_MS = 1_790_000_000_000
+START_MS = 1_790_000_000_000  # 14:13:20 UTC
+JOB = planned(spec_of(workers={"zone": "eu"}))
 
 
 def member(worker: str, not_accepting: str | None = None, **changes: Any) -> Member:
-    values: dict[str, Any] = {"session": "a", "instance": "i", "host": "h", "address": "a", "slots": 1, "since_ms": 1}
+    values: dict[str, Any] = {"session": "a", "instance": "i", "host": "h", "address": "a", "slots": 1, "since_ms": 1,
+                              "labels": {"zone": "eu"}}  # fmt: skip
     return Member(worker=worker, not_accepting=not_accepting, **(values | changes))
 
 
@@ -29,7 +32,7 @@ class Watched:
             self.absences.saw(members)
 
     def why(self, lo_s: int, hi_s: int, *eligible: str) -> str | None:
-        return self.absences.why_late(eligible or ("w1",), START_MS + 1000 * lo_s, START_MS + 1000 * hi_s)
+        return self.absences.why_late(JOB, eligible or ("w1",), START_MS + 1000 * lo_s, START_MS + 1000 * hi_s)
 
 
 def deciding() -> Watched:
@@ -97,3 +100,48 @@ def test_a_wall_clock_that_was_wrong_meanwhile_harms_none() -> None:
     watched.clock.set_wall(START_MS + 10_000)
     watched.absences.saw([member("w1")])
     assert watched.why(2, 9) == "late: no worker took it: w1: the clock is off"
+
+
+def test_workers_that_are_still_away_are_named_too() -> None:
+    watched = deciding()
+    watched.at(10, member("w1", "full"), member("w2", "drained by me"), member("w3"), member("us", "full", labels={}))
+    watched.at(20, member("w1", "full"), member("w2", "drained by me"), member("us", "full", labels={}))
+    watched.at(90, member("w1"), member("w2", "drained by me"), member("us", "full", labels={}))
+    away = "w2: drained by me; w3 has been gone since 14:13 UTC"
+    assert watched.why(30, 80) == f"late: no worker took it: w1: full; {away}"
+    assert watched.why(15, 80) == f"late: no worker took it: w1: full; {away}", "it went meanwhile, and it says when"
+    assert watched.why(12, 19) is None, "w3 was here for all of it"
+
+
+def test_one_that_was_drained_after_all_of_it_was_due_leaves_the_reason_open() -> None:
+    watched = deciding()
+    watched.at(10, member("w1", "full"), member("w2"))
+    watched.at(20, member("w1"), member("w2", "drained by me"))
+    assert watched.why(11, 19) is None
+    watched.at(86_500, member("w1", "full"), member("w2", "drained by me"))
+    watched.at(90_000, member("w1"))
+    assert watched.why(86_600, 90_000) == "late: no worker took it: w1: full; w2 has been gone since 15:13 UTC"
+    watched.at(180_000, member("w1", "full"))
+    watched.at(180_100, member("w1"))
+    assert (
+        watched.why(180_000, 180_050)
+        == "late: no worker took it: w1: full; w2 has been gone since 2026-09-22 15:13 UTC"
+    )
+
+
+def test_one_that_has_come_back_was_started_later() -> None:
+    watched = deciding()
+    watched.at(10, member("w1", "full"), member("w2"))
+    watched.at(20, member("w1", "full"))
+    watched.at(40, member("w1"), member("w2", since_ms=START_MS + 39_000))
+    assert watched.why(15, 38, "w1", "w2") == "late: no worker took it: w1: full; w2: was started later"
+
+
+def test_of_those_that_are_gone_as_many_are_named_as_have_room() -> None:
+    watched = deciding()
+    watched.at(10, member("w1", "full"), *(member(f"m{number:03}") for number in range(300)))
+    watched.at(20, member("w1", "full"))
+    watched.at(90, member("w1"))
+    told = watched.why(30, 80)
+    newest = "m299 has been gone since 14:13 UTC; m298 has been gone since 14:13 UTC"
+    assert told == f"late: no worker took it: w1: full; {newest} and 18 more"

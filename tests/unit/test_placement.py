@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import common.protocol.placement as placement_module
 from common.jobs.reader import parse_job
-from common.protocol.placement import BUCKETS, LATER, Candidate, Placement, bucket_of, is_eligible
+from common.protocol.member import Member
+from common.protocol.placement import BUCKETS, LATER, Candidate, Placement, bucket_of, is_eligible, why_nobody
+from common.protocol.roster import Left, RosterEntry
 
 NAMES = st.lists(st.text("abcdefghij-0123456789", min_size=1, max_size=8), min_size=1, max_size=8, unique=True)
 FIRE_0_MS = 1_790_000_000_000
@@ -155,3 +157,19 @@ def test_a_worker_is_eligible_with_all_labels_and_slots_enough(
 ) -> None:
     spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"} | fields)
     assert is_eligible(spec, LABELS, slots) is expected
+
+
+def test_where_none_takes_fires_those_who_left_are_named_too() -> None:
+    def who(worker: str, not_accepting: str | None = None) -> Member:
+        labels = {"host": worker}
+        return Member(
+            worker=worker, session="a", instance="i", host="h", address="a", slots=1, labels=labels,
+            not_accepting=not_accepting,
+        )  # fmt: skip
+
+    gone = RosterEntry.of(who("w3"), seen_ms=1_790_000_000_000, left=Left.GONE)
+    elsewhere = RosterEntry.of(who("us"), seen_ms=1_790_000_000_000, left=Left.STOPPED)
+    spec = parse_job({"name": "j", "command": "true", "cronExpr": "@daily", "workers": {"host": ["w1", "w3"]}})
+    assert why_nobody(spec, [who("w1", "drained by me")], [elsewhere, gone], now_ms=1_790_000_060_000) == (
+        "no worker that fits takes fires: w1: drained by me; w3 (host=w3) has been gone since 14:13 UTC"
+    )

@@ -199,7 +199,7 @@ class UndecidedFires:
         if self._beats.all_taken(eligible, job.spec.slots):
             return "late: no worker had a free slot"
         lo_ms, hi_ms = job.dispatch_ms(missed.lo_ms), job.dispatch_ms(missed.hi_ms)
-        return self._absences.why_late(eligible, lo_ms, hi_ms)
+        return self._absences.why_late(job, eligible, lo_ms, hi_ms)
 
     async def _record(
         self, case: Case, record: RunRecord, *, to_ms: int, lock: KeyValue | None = None

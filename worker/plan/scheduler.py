@@ -425,4 +425,4 @@ class Scheduler:
         short_since_ms = self._short_since_ms
         if short_since_ms is not None and short_since_ms <= lo_ms and missed.lo_ms >= (pending.fresh_ms or 0):
             return f"late: {self._worker} had no free slot"
-        return self._absences.why_late(self._members.eligible(job), lo_ms, hi_ms)
+        return self._absences.why_late(job, self._members.eligible(job), lo_ms, hi_ms)

@@ -77,10 +77,10 @@ async def test_queue_runs_back_to_back_and_keeps_one_waiting(
     assert not any(older), "it is the newest fire that has waited"
     kept = ("skipped", "overlap: queue kept a newer fire")
     # Who decides on a busy machine may not have waited itself: it finds a fire that is late, and a lock that is free.
-    found_late = ("missed", "late: a newer fire was due")
+    found_late = {("missed", "late: a newer fire was due"), ("missed", "misfire: latest kept a newer fire")}
     why = {(one["status"], one["reason"]) for one in skipped}
     assert kept in why
-    assert why <= {kept, found_late}
+    assert why <= {kept, *found_late}
     counts = [one["planTime"] for one in records]
     assert counts == list(range(min(counts), max(counts) + 1, 3000)), "each fire has its record, and one"
 

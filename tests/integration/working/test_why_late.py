@@ -48,7 +48,8 @@ async def test_after_a_drain(place: Place, world: World) -> None:
         await three_fires(SystemClock().wall_ms())
         await world.etcd.delete(world.keys.drain("w1"))
         record = await missed(world)
-    assert record["reason"] == "late: no worker took it: w1: drained by me: new kernel"
+    replaced = "misfire: latest kept a newer fire"
+    assert record["reason"] == f"{replaced}; no worker took it: w1: drained by me: new kernel"
 
 
 async def test_after_a_full_disk(place: Place, world: World) -> None:
@@ -62,7 +63,8 @@ async def test_after_a_full_disk(place: Place, world: World) -> None:
             await world.save(cron=SECOND)
             await three_fires(SystemClock().wall_ms())
         record = await missed(world)
-    assert record["reason"].startswith("late: no worker took it: w1: the spool's disk is full"), record["reason"]
+    replaced = "misfire: latest kept a newer fire"
+    assert record["reason"].startswith(f"{replaced}; no worker took it: w1: the spool's disk is full"), record["reason"]
 
 
 async def test_after_an_outage_of_etcd(place: Place, world: World) -> None:
@@ -86,4 +88,4 @@ async def test_before_any_worker_was_started(place: Place, world: World) -> None
     async with working(place) as worker:
         await worker.deciding()
         record = await missed(world)
-    assert record["reason"] == "late: no worker took it: w1: was started later"
+    assert record["reason"] == "misfire: latest kept a newer fire; no worker took it: w1: was started later"
