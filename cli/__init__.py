@@ -16,5 +16,5 @@ client.py                       a manager's HTTP API, and what waits for it
 arguments.py errors.py times.py what their command lines have in common, exit statuses, instants
 printing.py progress.py         what is printed: tables, colours, how far it is
 completion.py                   what TAB completes
-processes/                      `etcron up`, its backup, and `etcron worker` with several processes
+processes/                      `etcron up`, its backup, and `etcron start worker` with several processes
 """

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
-from cli.arguments import GROUPS, LOGIN_COMMANDS, WORKER_COMMANDS
+from cli.arguments import GROUPS, LOGIN_COMMANDS, PROGRAMS
 from cli.errors import CommandError, ExitStatus
-from cli.printing import complain
+from cli.printing import complain, say
 
 _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
@@ -30,21 +30,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A job's name or output may have what this terminal's encoding has not.
         sys.stdout.reconfigure(errors="backslashreplace")
+    if verb == "start" and rest and rest[0] in PROGRAMS:
+        return _start(rest[0], rest[1:])
+    if _starts_as_before(verb, rest):
+        say(f"deprecated: write `etcron start {verb}`; `etcron {verb}` will not start it in a later version")
+        return _start(verb, rest)
     if verb in GROUPS:
         return _guarded(lambda: _group(GROUPS[verb], rest))
     if verb in LOGIN_COMMANDS:
         return _guarded(lambda: _group("cli.login", arguments))
-    if verb == "worker" and rest and rest[0] in WORKER_COMMANDS:
-        return _guarded(lambda: _group("cli.workers", rest))
-    if verb in ("manager", "notifier"):
-        from manager.__main__ import main as run_manager
-
-        return run_manager(rest, serves=verb == "manager")
     if verb == "__complete":
         from cli.completion import complete
 
         return _guarded(lambda: complete(rest))
-    return _guarded(lambda: _local(verb, arguments))
+    return _guarded(lambda: _local(arguments))
+
+
+def _starts_as_before(verb: str, rest: Sequence[str]) -> bool:
+    """Whether this is how a unit or a container of an earlier version starts a program.
+
+    Who types `etcron worker` on a terminal wants to know what it does.
+    """
+    if verb != "worker":
+        return verb in PROGRAMS
+    if not rest:
+        return not sys.stdin.isatty()
+    return rest[0].startswith("-") and rest[0] not in ("-h", "--help")
+
+
+def _start(program: str, arguments: Sequence[str]) -> int:
+    """Run a manager, notifier or worker until it is asked to stop; its exit status."""
+    if program == "worker":
+        return _guarded(lambda: _started_worker(arguments))
+    from cli.programs import run_manager
+
+    return run_manager(arguments, serves=program == "manager")
+
+
+def _started_worker(arguments: Sequence[str]) -> int:
+    from cli.programs import run_worker
+    from common.configuration.flags import explain
+    from common.errors import ConfigError
+
+    try:
+        return run_worker(arguments)
+    except ConfigError as error:
+        raise CommandError(explain(error), ExitStatus.USAGE) from error
 
 
 def _open_standard_streams() -> None:
@@ -107,15 +138,13 @@ def _group(module: str, arguments: Sequence[str]) -> int:
     return int(parsed.run(parsed))
 
 
-def _local(verb: str, arguments: Sequence[str]) -> int:
-    """What is no client's command: a worker, `up`, `config show`, `completion`, `version`, and the help of all."""
-    from cli.programs import parser, run_worker
+def _local(arguments: Sequence[str]) -> int:
+    """What is no client's command: `up`, `config show`, `completion`, `version`, and the help of all."""
+    from cli.programs import parser
     from common.configuration.flags import explain
     from common.errors import ConfigError
 
     try:
-        if verb == "worker":
-            return run_worker(arguments[1:])
         parsed = parser().parse_args(arguments)
         return int(parsed.run(parsed))
     except ConfigError as error:

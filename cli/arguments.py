@@ -21,6 +21,7 @@ EXIT_STATUSES: Final = (
 GROUPS: Final = {
     "job": "cli.jobs",
     "run": "cli.runs",
+    "worker": "cli.workers",
     "stats": "cli.stats",
     "forecast": "cli.forecast",
     "audit": "cli.audit",
@@ -41,11 +42,11 @@ GROUPS: Final = {
     "notice": "cli.notices",
     "signing": "cli.signing",
 }
-"""The module of each noun, loaded when it is asked for; `worker` is a program, too, so it is not among them."""
+"""The module of each noun, loaded when it is asked for."""
 LOGIN_COMMANDS: Final = ("login", "logout", "whoami")
 """They stand for themselves, without a noun; their module is `cli.login`."""
-WORKER_COMMANDS: Final = ("list", "drain", "undrain", "forget")
-"""After `etcron worker` these ask a manager; anything else starts a worker."""
+PROGRAMS: Final = ("manager", "notifier", "worker")
+"""What `etcron start` starts."""
 
 
 _LONGEST_USAGE: Final = 8

@@ -275,7 +275,7 @@ class Client:
             return connection
         if untrusted == len(failures):  # they are there, and what helps has been said
             raise CommandError("; ".join(failures), ExitStatus.UNAVAILABLE)
-        remedy = f"start it (`etcron up`, `etcron manager`), or name another with --server or {SERVER_VARIABLE}"
+        remedy = f"start it (`etcron up`, `etcron start manager`), or name another with --server or {SERVER_VARIABLE}"
         raise CommandError(f"{'; '.join(failures)}; {remedy}", ExitStatus.UNAVAILABLE)
 
     def _connection_to(self, base: SplitResult) -> http.client.HTTPConnection:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from cli.arguments import GROUPS, LOGIN_COMMANDS, WORKER_COMMANDS, Parser
+from cli.arguments import GROUPS, LOGIN_COMMANDS, PROGRAMS, Parser
 from cli.errors import CommandError, ExitStatus
 from cli.printing import print_output
 
@@ -118,14 +118,8 @@ def candidates(words: Sequence[str]) -> list[tuple[str, str]]:
 
     noun = words[0]
     match words:
-        case ["worker", command, _, *_] if command in WORKER_COMMANDS:
-            lines = [(_group("cli.workers"), words[1:])]
-        case ["worker", _]:
-            lines = [(_group("cli.workers"), words[1:]), (programs.program_parser("worker"), words[1:])]
-        case ["notifier", _, *_]:
-            lines = [(programs.program_parser("manager"), words[1:])]
-        case ["worker" | "manager" as program, _, *_]:
-            lines = [(programs.program_parser(program), words[1:])]
+        case ["start", program, _, *_] if program in PROGRAMS:
+            lines = [(programs.program_parser("worker" if program == "worker" else "manager"), words[2:])]
         case [command, _, *_] if command in LOGIN_COMMANDS:
             lines = [(_group("cli.login"), words)]
         case [group, _, *_] if group in GROUPS:

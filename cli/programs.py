@@ -1,4 +1,4 @@
-"""`etcron up`, `worker`, `config show`, `completion`, `version`, and the help that lists every command."""
+"""`etcron up`, `start`, `config show`, `completion`, `version`, and the help that lists every command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from cli.arguments import EXIT_STATUSES, WORKER_COMMANDS, Parser, count
+from cli.arguments import EXIT_STATUSES, Parser, count
 from cli.completion import SCRIPTS
 from cli.errors import CommandError, ExitStatus
 from common.configuration.config import Program, shown
@@ -19,9 +19,7 @@ from common.version import VERSION
 
 _VERSION: Final = f"etcron {VERSION}"
 _ELSEWHERE: Final = (
-    ("manager", "start a manager: HTTP API and pages (etcron manager --help)"),
-    ("notifier", "start a process that only makes and sends messages (etcron notifier --help)"),
-    ("worker", "start a worker: runs the commands (etcron worker --help); or: list, drain, undrain, forget"),
+    ("worker", "list, drain, undrain, forget workers (etcron worker --help)"),
     ("job", "save, list, show, run, kill, apply ... jobs (etcron job --help)"),
     ("run", "show, list, kill runs and read their output (etcron run --help)"),
     ("stats", "how many runs of each verdict each day had, and how long they took (etcron stats --help)"),
@@ -48,6 +46,12 @@ _ELSEWHERE: Final = (
     ("signing", "keys that jobs are signed with, on a manager's host (etcron signing --help)"),
 )
 """What is loaded by itself; here it is only listed."""
+_STARTED: Final = {
+    "manager": "serves the HTTP API and the pages",
+    "worker": "runs the commands of jobs",
+    "notifier": "makes messages and sends them, with the configuration of a manager; serves nothing",
+}
+"""What `etcron start` starts, and what it does."""
 _EXAMPLES: Final = """\
 examples:
   etcron up --example                                   everything on this machine, with a few jobs
@@ -70,6 +74,7 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=_VERSION, help="print the version")
     verbs = top.add_subparsers(required=True, metavar="VERB")
     _add_up(verbs.add_parser("up", help="start everything on this machine"))
+    _add_start(verbs)
     _add_backup(verbs)
     for name, does in _ELSEWHERE:
         verbs.add_parser(name, help=does, add_help=False)
@@ -107,6 +112,15 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     )
     add("--mongodb-uri", metavar="URI", help="a log store that runs already (else one is started)")
     parser.set_defaults(run=_up)
+
+
+def _add_start(verbs: Any) -> None:
+    """`etcron start`: each program has a command line of its own."""
+    does = "start a manager, a worker or a notifier"
+    starting = verbs.add_parser("start", help=f"{does} (etcron start PROGRAM --help)", description=f"{does}.")
+    programs = starting.add_subparsers(required=True, metavar="PROGRAM")
+    for name, what in _STARTED.items():
+        programs.add_parser(name, help=what, add_help=False)
 
 
 def _add_backup(verbs: Any) -> None:
@@ -189,11 +203,20 @@ def _completion(arguments: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def program_parser(program: Program, **options: Any) -> Parser:
+def program_parser(program: Program, *, name: str | None = None, does: str | None = None) -> Parser:
     """The command line of a program: its configuration."""
-    parser = Parser(prog=f"etcron {program}", **options)
+    parser = Parser(prog=f"etcron start {name or program}", description=does)
     add_config_arguments(parser, program)
     return parser
+
+
+def run_manager(arguments: Sequence[str], *, serves: bool) -> int:
+    """A manager, or a notifier, which does not serve, until it is told to stop; its exit status."""
+    from manager.__main__ import main
+
+    name = "manager" if serves else "notifier"
+    program_parser("manager", name=name, does=f"{_STARTED[name].capitalize()}.").parse_args(arguments)
+    return main(arguments, serves=serves)
 
 
 def run_worker(arguments: Sequence[str]) -> int:
@@ -201,14 +224,11 @@ def run_worker(arguments: Sequence[str]) -> int:
 
     Loads nothing more than the one needs. ConfigError.
     """
-    from worker.__main__ import main
-
-    parser = program_parser("worker", add_help=False)
-    parser.words = WORKER_COMMANDS
-    parser.add_argument("-h", "--help", action="store_true")
-    parsed = parser.parse_args(arguments)
-    if not parsed.help and (config := worker_config_from(parsed)).processes > 1:
+    parsed = program_parser("worker", does=f"{_STARTED['worker'].capitalize()}.").parse_args(arguments)
+    if worker_config_from(parsed).processes > 1:
         from cli.processes.worker import run_processes
 
-        return run_processes(config)
+        return run_processes(worker_config_from(parsed))
+    from worker.__main__ import main
+
     return main(arguments)

@@ -1,7 +1,4 @@
-"""`etcron worker list`, `drain`, `undrain`, `forget`: the workers as a manager sees them.
-
-`etcron worker` alone starts one.
-"""
+"""`etcron worker list`, `drain`, `undrain`, `forget`: the workers as a manager sees them."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _LOOK_S: Final = 1.0
 
 def parser() -> Parser:
     """The command line of the group."""
-    group, verbs = add_group("etcron worker", "The workers. Without one of these commands, etcron worker starts one.")
+    group, verbs = add_group("etcron worker", "The workers, as a manager sees them. `etcron start worker` starts one.")
     listing = add_command(
         verbs, "list", _list, does="every worker, also those that have left: its state, its slots, what runs on it",
         examples=("etcron worker list", "etcron worker list -o json | jq '.[].name'"),

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, *, serves: bool = True) -> int:
     ``serves`` false: it listens nowhere, and does nothing but make notices and send them.
     """
     program, does = ("manager", "Serves the API and the page of etcron.") if serves else ("notifier", _NOTIFIER)
-    parser = argparse.ArgumentParser(prog=f"etcron {program}", description=does)
+    parser = argparse.ArgumentParser(prog=f"etcron start {program}", description=does)
     add_config_arguments(parser, "manager")
     try:
         config = manager_config_from(parser.parse_args(arguments))
@@ -59,7 +59,7 @@ def run_manager(config: ManagerConfig, *, serves: bool = True) -> int:
     try:
         failpoints.arm(os.environ)
     except InvalidInputError as error:
-        print(f"etcron manager: {error}", file=sys.stderr)  # noqa: T201
+        print(f"etcron start manager: {error}", file=sys.stderr)  # noqa: T201
         return 2
     refused: list[ConfigError] = []
 

@@ -1,4 +1,4 @@
-"""``python -m worker``, ``etcron worker``: one worker process."""
+"""``python -m worker``, ``etcron start worker``: one worker process."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _TOLD = (ConflictError, SpoolError, InvalidInputError)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a worker until it is told to stop; its exit status: 0 stopped, 1 failed, 2 configuration, 4 name or directory
     taken."""
-    parser = argparse.ArgumentParser(prog="etcron worker", description="Runs the jobs.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="etcron start worker", description="Runs the jobs.", allow_abbrev=False)
     add_config_arguments(parser, "worker")
     try:
         config = worker_config_from(parser.parse_args(argv))
     except ConfigError as error:
-        print(f"etcron worker: {explain(error)}", file=sys.stderr)  # noqa: T201 - for the person who has started it
+        print(f"etcron start worker: {explain(error)}", file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2
     configure_logging(config.log_level, config.log_format)
     for note in config.notes:
         _log.warning("%s", note, extra={"action": "config.note"})
     if config.processes > 1:
-        _log.warning("this is one worker; `etcron worker` runs %s", config.processes, extra={"action": "config.note"})
+        _log.warning("one worker; `etcron start worker` runs %s", config.processes, extra={"action": "config.note"})
     if os.geteuid() == 0 and not isolates(config.allowed_users, config.default_user):
         remedy = "set defaultUser, and in allowedUsers those that jobs may name"
         _log.warning("commands may run as root here: %s", remedy, extra={"action": "config.note"})
@@ -67,13 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             with alone_on_this_machine(data.identity.instance):
                 return run(lambda stop: _work(config, data, clock, stop, trust), passed_on=_TOLD)
     except ConfigError as error:
-        print(f"etcron worker: {explain(error)}", file=sys.stderr)  # noqa: T201
+        print(f"etcron start worker: {explain(error)}", file=sys.stderr)  # noqa: T201
         return 2
     except InvalidInputError as error:
-        print(f"etcron worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who has started it
+        print(f"etcron start worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2
     except (ConflictError, SpoolError, OSError) as error:
-        print(f"etcron worker: {error}", file=sys.stderr)  # noqa: T201
+        print(f"etcron start worker: {error}", file=sys.stderr)  # noqa: T201
         return 4
 
 

@@ -1,7 +1,7 @@
 """Programs that are started on this machine and kept running.
 
 up.py            `etcron up`: etcd -> log store -> manager, workers; and back
-worker.py        `etcron worker` with several processes
+worker.py        `etcron start worker` with several processes
 plan.py          which servers, ports and configurations `up` takes, and why; decided before anything starts
 embedded.py      finds etcd and the log store, or fetches etcd; their command lines
 children.py      how each child is started, and how to tell that it is ready

@@ -160,7 +160,7 @@ def _configured(options: Options, environ: Mapping[str, str]) -> tuple[ManagerCo
     worker = load_worker_config(options.worker_config, environ, flags)
     if worker.processes > 1:
         remedy = "take it out, and give etcron up --workers N"
-        raise ConfigError([Problem(field="processes", message="is for etcron worker alone", remedy=remedy)])
+        raise ConfigError([Problem(field="processes", message="is for etcron start worker alone", remedy=remedy)])
     return _agreed(manager, worker)
 
 

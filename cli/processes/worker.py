@@ -1,4 +1,4 @@
-"""``etcron worker``, with ``processes`` above 1: several full workers on one big machine, and who keeps them running.
+"""``etcron start worker``, with ``processes`` above 1: several full workers on one big machine, kept running by one.
 
     dataDir/                 process 1: what was the only worker's goes on
     dataDir/processes/2 ...  the others: each has a name, an instance, a spool and a guardian of its own

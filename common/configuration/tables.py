@@ -524,7 +524,7 @@ class WorkerConfig(SharedConfig):
         Key(
             name="processes",
             kind=NumberOrAuto(64, suitable_processes),
-            help="workers that `etcron worker` runs, which share slots and spoolLimitBytes (auto: one for two cores)",
+            help="workers that `etcron start worker` runs, sharing slots and spoolLimitBytes (auto: one for two cores)",
         ),
         1,
     )

@@ -15,7 +15,7 @@ workers=
 trap : INT
 trap 'kill $workers || :' TERM
 while [ "$n" -gt 0 ]; do
-    "${ETCRON:-.venv/bin/etcron}" worker --config "$config" --worker-name "objects-$n" --labels pool=objects \
+    "${ETCRON:-.venv/bin/etcron}" start worker --config "$config" --worker-name "objects-$n" --labels pool=objects \
         --slots "${JOB_PREFETCH:-10}" --data-dir "${DATA:-./data}/objects-$n" &
     workers="$workers $!"
     n=$((n - 1))

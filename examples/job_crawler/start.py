@@ -108,7 +108,8 @@ def _worker(etcron_data: Path, data: Path) -> subprocess.Popen[bytes]:
     """The consumer of the mails: an etcron worker that takes nothing else."""
     configuration = etcron_data / "config" / "worker-1.json"
     return subprocess.Popen([
-        sys.executable, "-P", "-m", "cli", "worker", "--config", str(configuration), "--worker-name", "mail-sender",
+        sys.executable, "-P", "-m", "cli", "start", "worker", "--config", str(configuration),
+        "--worker-name", "mail-sender",
         "--labels", "queue=mail", "--slots", "4", "--data-dir", str(data / "worker"),
     ])  # fmt: skip
 

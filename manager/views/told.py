@@ -38,7 +38,7 @@ class Waiting:
         if not failing and self.oldest_ms is not None and now_ms - self.oldest_ms > _LONG_MS:
             found.append(
                 f"what is to be told has waited since {iso(self.oldest_ms)}: does a manager run with `notifier: true`, "
-                "or an `etcron notifier`?"
+                "or an `etcron start notifier`?"
             )
         return found
 

@@ -197,7 +197,7 @@ def test_files_that_name_different_stores_are_refused(data: DataDir, tmp_path: P
 
 
 def test_several_processes_of_a_worker_are_not_for_it(data: DataDir, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="processes: is for etcron worker alone; take it out, and give etcron up"):
+    with pytest.raises(ConfigError, match="processes: is for etcron start worker alone; take it out, and give"):
         _plan(data, worker_config=_file(tmp_path, "w.json", processes=2))
 
 

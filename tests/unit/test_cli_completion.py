@@ -20,7 +20,7 @@ from cli.__main__ import main
 from cli.completion import SCRIPTS, candidates
 
 _NOUNS = [
-    "up", "backup", "restore", "manager", "notifier", "worker", "job", "run", "stats", "forecast", "admin", "audit",
+    "up", "start", "backup", "restore", "worker", "job", "run", "stats", "forecast", "admin", "audit",
     "cron", "crontab", "import", "login", "logout", "whoami", "user", "service", "token", "session", "binding",
     "access", "channel", "rule", "silence", "alert", "notice", "signing",
     "config", "completion", "version",
@@ -51,9 +51,11 @@ def _of(*words: str) -> list[str]:
         (("up", "--data-dir", ""), [":files"]),
         (("job", "run", "x", "--reason", ""), []),
         (("worker", "dr"), ["drain"]),
-        (("worker", "--etcd-u"), ["--etcd-user"]),
+        (("worker", ""), ["list", "drain", "undrain", "forget"]),
+        (("start", ""), ["manager", "worker", "notifier"]),
+        (("start", "worker", "--etcd-u"), ["--etcd-user"]),
         (("worker", "drain", "--wa"), ["--wait"]),
-        (("manager", "--api-p"), ["--api-port"]),
+        (("start", "manager", "--api-p"), ["--api-port"]),
         (("config", "show", ""), ["manager", "worker"]),
         (("completion", "z"), ["zsh"]),
         (("cron", "next", "@daily", "--jo"), ["--job"]),

@@ -32,7 +32,7 @@ from cli import (
     users,
     workers,
 )
-from cli.arguments import LOGIN_COMMANDS, WORKER_COMMANDS
+from cli.arguments import LOGIN_COMMANDS
 from cli.crontab import commands as crontab_commands
 
 _DOCS = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
@@ -82,10 +82,6 @@ ALL = list(_all())
 @pytest.mark.parametrize("group", _GROUPS)
 def test_the_commands_that_there_are(group: str) -> None:
     assert set(_commands(group)) == set(_WANTED[group].split())
-
-
-def test_every_command_about_workers_is_none_that_starts_one() -> None:
-    assert set(WORKER_COMMANDS) == set(_commands("worker"))
 
 
 @pytest.mark.parametrize(("group", "name"), ALL)
@@ -141,7 +137,7 @@ def test_options_are_not_abbreviated() -> None:
 def test_the_top_lists_every_group(capsys: pytest.CaptureFixture[str]) -> None:
     text = programs.parser().format_help()
     assert all(
-        re.search(rf"^ +{group} ", text, re.MULTILINE) for group in (*_GROUPS, "up", "manager", "config", "version")
+        re.search(rf"^ +{group} ", text, re.MULTILINE) for group in (*_GROUPS, "up", "start", "config", "version")
     )
 
 

@@ -181,7 +181,8 @@ _COMMANDS = (
     "crontab import FOLDER/crontab --tz UTC --dry-run", "crontab import FOLDER/crontab --tz UTC -o json --owner me",
     "crontab import FOLDER/none --tz UTC", "crontab import", "version", "config show worker -o json --nonsense",
     "config show worker --config FOLDER/none.json", "up --port x", "up --port 99999", "up --workers 0", "up --dat x",
-    "config", "manager --nonsense", "worker --nonsense", "", "nonsense", "job", "job lst", "run", "cron nxt", "crontab",
+    "config", "start manager --nonsense", "start worker --nonsense", "worker --nonsense", "start", "", "nonsense",
+    "job", "job lst", "run", "cron nxt", "crontab",
     "job list --labl x", "job list extra", "job list --state x", "job list --limit x", "job show",
     "job list --server ftp://x", "job list --server http://127.0.0.1:1",
 )  # fmt: skip

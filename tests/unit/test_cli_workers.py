@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Sequence
+from types import SimpleNamespace
+
 import pytest
 
+from cli.__main__ import main
 from cli.errors import CommandError, ExitStatus
 from cli.workers import _row, wait_until_drained
 
@@ -73,3 +79,65 @@ def test_a_drain_that_is_not_one_any_more_or_that_nobody_tells_of_ends_the_wait(
         workers.wait("w")
     assert raised.value.status == status
     assert workers.now < 65
+
+
+def _runs(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, *, terminal: bool, capsys: pytest.CaptureFixture[str]
+) -> tuple[str, str]:
+    """What was started with which arguments, else the command's error; and what stderr says."""
+    started: list[str] = []
+
+    def worker(given: Sequence[str]) -> int:
+        started.append(f"worker {' '.join(given)}")
+        return 0
+
+    def manager(given: Sequence[str], *, serves: bool) -> int:
+        started.append(f"manager {' '.join(given)} {serves}")
+        return 0
+
+    monkeypatch.setattr("cli.programs.run_worker", worker)
+    monkeypatch.setattr("cli.programs.run_manager", manager)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: terminal))
+    with contextlib.suppress(SystemExit):
+        main(arguments)
+    return "; ".join(started), capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "started"),
+    [
+        ("start worker --config w.json", "worker --config w.json"),
+        ("start manager", "manager  True"),
+        ("start notifier --config m.json", "manager --config m.json False"),
+    ],
+)
+def test_start_starts(
+    line: str, started: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _runs(line.split(), monkeypatch, terminal=True, capsys=capsys) == (started, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "started"),
+    [
+        ("worker --config w.json", "worker --config w.json"),
+        ("worker", "worker "),
+        ("manager --config m.json", "manager --config m.json True"),
+        ("notifier", "manager  False"),
+    ],
+)
+def test_a_unit_of_an_earlier_version_starts_it_still_and_says_what_to_write(
+    line: str, started: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done, said = _runs(line.split(), monkeypatch, terminal=False, capsys=capsys)
+    assert done == started
+    assert f"write `etcron start {line.split()[0]}`" in said
+
+
+@pytest.mark.parametrize("line", ["worker", "worker lst", "worker --help"])
+def test_who_asks_at_a_terminal_starts_nothing(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done, said = _runs(line.split(), monkeypatch, terminal=True, capsys=capsys)
+    assert done == ""
+    assert said.count("\n") < 5

@@ -170,7 +170,8 @@ async def test_notifier_of_its_own_tells_and_listens_nowhere(place: Place, tmp_p
     ]  # fmt: skip
     with log.open("wb") as stream:
         notifier = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "cli", "notifier", *arguments, stdout=stream, stderr=stream, cwd=tmp_path,
+            sys.executable, "-P", "-m", "cli", "start", "notifier", *arguments, stdout=stream, stderr=stream,
+            cwd=tmp_path,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
         )  # fmt: skip
     try:

@@ -57,7 +57,7 @@ def worker(place: Place, failpoint: str = "") -> Iterator[subprocess.Popen[bytes
     ]  # fmt: skip
     with (place.directory / "out").open("ab") as out:
         popen = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cli", "worker", *flags], cwd=place.directory, stdout=out, stderr=out,
+            [sys.executable, "-P", "-m", "cli", "start", "worker", *flags], cwd=place.directory, stdout=out, stderr=out,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "ETCRON_FAILPOINT": failpoint},
         )  # fmt: skip
     try:

@@ -1,4 +1,4 @@
-"""``etcron worker --processes 2``: two workers, one that dies is replaced, and all stop together. Real processes."""
+"""``etcron start worker --processes 2``: two workers, one that dies is replaced, all stop together. Real processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def supervised(place: Place) -> Iterator[psutil.Process]:
     ]  # fmt: skip
     with (place.directory / "out").open("wb") as out:
         popen = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cli", "worker", *flags],
+            [sys.executable, "-P", "-m", "cli", "start", "worker", *flags],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}, cwd=place.directory, stdout=out, stderr=out,
         )  # fmt: skip
     process = psutil.Process(popen.pid)

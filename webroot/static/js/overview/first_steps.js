@@ -7,7 +7,7 @@ import { t } from "../text.js";
 /** @param {HTMLElement} part @param {import("./page.js").Overview | null} seen null: there are jobs */
 export function showFirstSteps(part, seen) {
   redraw(part, seen && h("ol", { class: "first-steps" },
-    seen.workers?.total === 0 && step("worker", h("pre", {}, h("code", {}, "etcron worker --config worker.json"))),
+    seen.workers?.total === 0 && step("worker", h("pre", {}, h("code", {}, "etcron start worker --config worker.json"))),
     step("job", mayAnything("editor") && h("a", { class: "btn btn-primary", href: "/new" }, icon("plus-lg"), " ", t("jobs.first"))),
     step("crontab", h("pre", {}, h("code", {}, "crontab -l | etcron crontab import -")))));
 }
