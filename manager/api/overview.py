@@ -19,10 +19,12 @@ from common.notices.silences import MOST_JOBS, Silence
 from common.runlog import JobResults
 from manager.access.needs import needs
 from manager.cluster.clocks import clocks_view
+from manager.cluster.health import HALTED
 from manager.http.queries import Query
 from manager.parts import PARTS, Parts, answer, rights
 from manager.views.ending import shown
 from manager.views.failing import FailingAlike, SeenFailing
+from manager.views.fire_verdicts import SOON_MS
 from manager.views.inventory import Fleet
 from manager.views.rows import seen_results
 from manager.views.shapes import going_view, healthy, worker_state
@@ -61,8 +63,9 @@ async def show_overview(request: web.Request) -> web.Response:
         fleet.clocks if fleet else None, known=fleet is not None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms
     )
     workers = None if fleet is None else _workers(fleet)
+    overdue = await _overdue(parts, may, glance["fires"])
     # A limited caller is not told of others' fires.
-    late = workers["waiting"] if workers is not None and may.sees_all else None
+    late = overdue if overdue is not None else workers["waiting"] if workers is not None and may.sees_all else None
     return answer({
         "nowMs": parts.clock.wall_ms(),
         "jobs": {
@@ -84,6 +87,16 @@ async def show_overview(request: web.Request) -> web.Response:
 async def _fleet(parts: Parts, *, is_away: bool) -> Fleet | None:
     """None where etcd is away; who looks at a page need not wait until that is found once more."""
     return None if is_away else await _known(parts.fleet.get())
+
+
+async def _overdue(parts: Parts, may: Rights, fires: Mapping[str, Any]) -> int | None:
+    """How many jobs have been due since nothing fires; None: something does, or it is not known."""
+    is_halted, catalog = fires["state"] in HALTED, parts.watching.catalog
+    since_ms = (fires["sinceMs"] or 0) if is_halted else None
+    names = await catalog.overdue.names(since_ms=since_ms, now_ms=parts.clock.wall_ms() - SOON_MS)
+    if not is_halted:
+        return None
+    return len(names) if may.sees_all else sum(catalog.seen(name, may) is not None for name in names)
 
 
 async def _running(parts: Parts, may: Rights) -> tuple[int, list[dict[str, Any]]]:

@@ -92,6 +92,10 @@ class _Seen:
         )  # fmt: skip
 
 
+HALTED: Final = ("none", "drained", "refusing")
+"""States in which nothing fires."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fires:
     """Whether any worker takes fires; where none does, nothing fires."""

@@ -28,7 +28,7 @@ from manager.watch.open_runs import OpenRun
 RANGES: Final = 5
 """Of so many records before a fire one may reach to it."""
 NOT_TAKEN: Final = "no worker has taken it yet"
-_SOON_MS: Final = 1_500
+SOON_MS: Final = 1_500
 """A fire that is due for less than this is on its way, and not waiting."""
 _NO_RECORD: Final = (
     "decided, and no record is there: it is on its way, or was removed with the older ones, or it was due while etcd "
@@ -192,13 +192,13 @@ def without_any(planned: Iterable[int], fires: Iterable[Fire]) -> list[int]:
 def newest_due_ms(spec: JobSpec, now_ms: int) -> int | None:
     """The newest planned fire that has been due for a while: its dispatch time counts."""
     dispatch = partial(dispatch_ms, spec.name, spec.schedule, spec.jitter_s)
-    return FirePlan.of(spec.schedule, dispatch).newest_due_ms(now_ms - _SOON_MS)
+    return FirePlan.of(spec.schedule, dispatch).newest_due_ms(now_ms - SOON_MS)
 
 
 def first_due_ms(spec: JobSpec, anchor_ms: int, now_ms: int) -> int | None:
     """The first fire planned since the anchor, where it has been due for a while; of broadcasts no fire is owed."""
     plan_ms = None if spec.broadcast or not spec.enabled else spec.schedule.next_after_ms(anchor_ms)
-    if plan_ms is None or dispatch_ms(spec.name, spec.schedule, spec.jitter_s, plan_ms) > now_ms - _SOON_MS:
+    if plan_ms is None or dispatch_ms(spec.name, spec.schedule, spec.jitter_s, plan_ms) > now_ms - SOON_MS:
         return None
     return plan_ms
 

@@ -24,7 +24,8 @@ from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.protocol.signatures import Trust
 from common.protocol.txn import KeyValue
-from manager.watch.next_fires import NextFires
+from common.schedules.schedule import dispatch_ms
+from manager.watch.next_fires import NextFires, Overdue
 
 _MOST_SIGHTS: Final = 16
 """For so many different sets of rights the names are kept in step; each is a list of up to all names."""
@@ -183,6 +184,7 @@ class Catalog:
         self.edition = 0
         """Another number whenever any job has changed."""
         self.next_fires = NextFires(self._next_fire, self._names)
+        self.overdue = Overdue(self._owed_fire, self._names)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -204,6 +206,13 @@ class Catalog:
         if job is None or job.saved is None or not job.saved.spec.enabled:
             return None
         return job.saved.spec.schedule.open_fires.next_after_ms(max(after_ms, job.saved.anchor_ms))
+
+    def _owed_fire(self, name: str, after_ms: int) -> int | None:
+        """When it is to start; of broadcasts no fire is owed."""
+        at_ms, job = self._next_fire(name, after_ms), self._jobs.get(name)
+        if at_ms is None or job is None or job.saved is None or job.saved.spec.broadcast:
+            return None
+        return dispatch_ms(name, job.saved.spec.schedule, job.saved.spec.jitter_s, at_ms)
 
     async def each(self) -> AsyncIterator[tuple[str, JobSpec]]:
         """Every job that can be read, as it is when its turn comes; between some of them others use the loop."""
@@ -306,6 +315,7 @@ class Catalog:
             after = self._jobs.get(name)
             self._keep_seen(name, before, after)
             self.next_fires.changed(name)
+            self.overdue.changed(name)
             self._on_changed(name, [job.labels for job in (before, after) if job is not None])
         self.edition += 1
         self.changes.notify()

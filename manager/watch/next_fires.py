@@ -1,4 +1,4 @@
-"""When each job fires next, in that order: made once somebody asks for it, then kept in step.
+"""When each job fires next, in that order, or has been due since nothing fires: made once somebody asks, then kept in step.
 
 To make it takes some 30 microseconds a job; others use the loop meanwhile. Where nobody asks, nothing is kept.
 """
@@ -35,7 +35,11 @@ class NextFires:
             return
         self._stale.add(name)
         if len(self._stale) > len(self._names) + _FEW:  # nobody asks any more
-            self._stale, self._order, self._keys = None, [], {}
+            self.forget()
+
+    def forget(self) -> None:
+        """Nothing is kept until somebody asks again."""
+        self._stale, self._order, self._keys = None, [], {}
 
     async def refresh(self, now_ms: int) -> None:
         """What follows is as of now."""
@@ -66,9 +70,35 @@ class NextFires:
         start = bisect_right(self._order, behind)
         return self._order[start : start + limit]
 
+    def until(self, ms: int) -> list[str]:
+        """The jobs whose next fire is due by then."""
+        return [_name(key) for key in self._order[: bisect_left(self._order, f"{ms:016d}0")]]
+
     def keys(self, jobs: Iterable[str]) -> dict[str, str]:
         """Those of these jobs that have one, by job."""
         return {name: self._keys[name] for name in jobs if name in self._keys}
+
+
+class Overdue:
+    """The jobs that have been due since no worker takes fires: by the clock, as no worker counts them."""
+
+    def __init__(self, next_after: Callable[[str, int], int | None], names: Sequence[str]) -> None:
+        self._fires = NextFires(next_after, names)
+        self._since_ms: int | None = None
+
+    def changed(self, name: str) -> None:
+        """The job is another one, or gone."""
+        self._fires.changed(name)
+
+    async def names(self, *, since_ms: int | None, now_ms: int) -> list[str]:
+        """Those with a fire between the two; None: workers take fires, and what is kept is forgotten."""
+        if since_ms != self._since_ms:
+            self._fires.forget()
+            self._since_ms = since_ms
+        if since_ms is None:
+            return []
+        await self._fires.refresh(since_ms)
+        return self._fires.until(now_ms)
 
 
 def _name(key: str) -> str:

@@ -132,10 +132,15 @@ async def test_failing_jobs_are_seen_on_every_page_and_what_they_have_in_common_
 
 
 async def test_a_banner_says_on_every_page_that_nothing_fires_and_since_when(world: World) -> None:
-    await world.manager.call("PUT", "/api/v1/jobs/a", SPEC)
+    await world.manager.call("PUT", "/api/v1/jobs/a", SPEC | {"cronExpr": EVERY_SECOND})
     await world.manager.etcd.put(world.manager.keys.drain("w1"), Drain(by="ada", since_ms=now_ms()).to_json())
     await join(world.manager, "w1", not_accepting="drained by ada")
-    page = await world.console.open("/runs", locale="en-GB")
+    page = await world.console.open("/", locale="en-GB")
+    await expect(page.locator("#tiles [data-key=late]")).to_have_text(re.compile("^1.*Late"))
+    await expect(page.locator("#next")).to_contain_text("no worker takes fires")
+    await expect(page.locator("#next")).not_to_contain_text("of 0")
+    await looked_at(world, page, "overview-halted")
+    await page.goto("/runs")
     await expect(page.locator("#halt")).to_contain_text("all workers are drained. Since")
     await expect(page).to_have_title("(!) Runs - etcron")
     await page.locator("#halt").get_by_role("link", name="Workers").click()

@@ -130,6 +130,42 @@ async def test_workers_that_take_fires_are_counted_among_those_that_are_here_or_
     assert found["jobs"]["late"] == 2
 
 
+async def test_jobs_that_are_due_while_no_worker_takes_fires_are_late(place: Place) -> None:
+    async with managing(place, auth="required") as guarded:
+        access = Accessing(guarded)
+        admin = await access.user("ada", Role.ADMIN)
+        olive = await access.user("olive", Role.VIEWER, labels={"team": ["ours"]})
+        every_second = {"command": "true", "cronExpr": "* * * * * * *"}
+        saved: dict[str, dict[str, Any]] = {
+            "due": every_second | {"labels": {"team": "ours"}}, "due-too": every_second, "later": SPEC,
+            "paused": every_second | {"enabled": False}, "nobody-owes-it": every_second | {"broadcast": True},
+        }  # fmt: skip
+        for name, spec in saved.items():
+            await guarded.call("PUT", f"/api/v1/jobs/{name}", spec, **admin)
+
+        async def late(headers: dict[str, str]) -> int | None:
+            async with guarded.http.get("/api/v1/overview", headers=headers) as answer:
+                count: int | None = (await answer.json())["jobs"]["late"]
+                return count
+
+        async def comes_to(count: int) -> None:
+            async def is_it() -> bool:
+                return await late(admin) == count
+
+            await wait_until(is_it, description=f"{count} are late")
+
+        await guarded.etcd.put(guarded.keys.drain("w1"), Drain(by="ada", since_ms=now_ms()).to_json())
+        await join(guarded, "w1", not_accepting="drained by ada", beat=Beat(kind="worker", wall_ms=now_ms(), waiting=0))
+        await guarded.get("/readyz", verbose="")
+        await comes_to(2)
+        assert await late(olive) == 1
+        await guarded.call("DELETE", "/api/v1/jobs/due-too", {}, **admin)
+        await comes_to(1)
+        await join(guarded, "w2")
+        await guarded.get("/readyz", verbose="")
+        assert await late(admin) == 0
+
+
 async def test_who_sees_one_team_counts_its_jobs_alone(place: Place) -> None:
     async with managing(place, auth="required") as guarded:
         access = Accessing(guarded)
