@@ -12,6 +12,7 @@
     notices/                        what is told, and when it goes
     protocol/                       what lies in etcd, what is to be decided of a job's fires, and by whom; transactions
     access/                         who may do what: roles, bindings, rights
+    crontab/                        what each line of a crontab becomes
     forecast.py                     how long a run takes, and how many slots the fires to come want
     jobs/                           a job: its fields, how it is read from what a user sent
     schedules/                      when it fires

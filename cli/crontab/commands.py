@@ -13,8 +13,6 @@ from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
 from cli.client import Client, Document, told
-from cli.crontab.jobs import Became, Told, translate
-from cli.crontab.lines import Line, read_lines
 from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
 from cli.job_saving import merged, setting, without_nulls
@@ -22,6 +20,8 @@ from cli.manifests.carrying import carry_out, check, make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted
 from cli.printing import complain, print_json, say, tell
 from cli.progress import tracked
+from common.crontab.jobs import Became, Told, translate
+from common.crontab.lines import Line, read_lines
 from common.errors import ScheduleError
 from common.schedules.schedule import parse_cron
 

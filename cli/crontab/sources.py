@@ -19,8 +19,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from cli.crontab.lines import MAX_BYTES, MAX_LINES
 from cli.errors import CommandError, ExitStatus
+from common.crontab.lines import MAX_BYTES, MAX_LINES
 
 STDIN: Final = "-"
 _SYSTEM_FILES: Final = (Path("/etc/crontab"), Path("/etc/cron.d"))

@@ -18,14 +18,14 @@ from typing import Any, Final
 
 from cli.client import Client, job_path
 from cli.crontab.commands import account_of, checked, line_texts, over_what_is_there, said_of, saved, summary, wanted_of
-from cli.crontab.jobs import Became, Told
-from cli.crontab.lines import Entry, read_lines
 from cli.crontab.sources import STDIN, Source, is_user, name_of, source_of
 from cli.crontab.takeover import Line, Takeover, lines_of, why_not_ready
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.carrying import make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Row, Step
 from cli.printing import print_json, say, tell, warn
+from common.crontab.jobs import Became, Told
+from common.crontab.lines import Entry, read_lines
 
 _ALIKE: Final = 0.6
 _COMPARED: Final = 200

@@ -20,13 +20,13 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from cli.client import Client, ProblemError, job_path
-from cli.crontab.jobs import Told
-from cli.crontab.lines import TAKEN, Entry
 from cli.crontab.sources import Source, state_directory
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.plan import Row
 from cli.printing import say, tell
 from common.clock import SystemClock
+from common.crontab.jobs import Told
+from common.crontab.lines import TAKEN, Entry
 
 _FIRST_S: Final = 3.0
 _LAST_S: Final = 45.0

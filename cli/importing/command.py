@@ -11,8 +11,6 @@ from typing import Final
 from cli.arguments import EXIT_STATUSES, Parser, add_output, add_server
 from cli.client import Client
 from cli.crontab.commands import checked, over_what_is_there, said_of, saved, summary, wanted_of
-from cli.crontab.jobs import Became, Told
-from cli.crontab.lines import Line
 from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
 from cli.importing.found import Found, UnreadableError
@@ -22,6 +20,8 @@ from cli.job_saving import merged, without_nulls
 from cli.manifests.carrying import make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Step
 from cli.printing import print_json, tell
+from common.crontab.jobs import Became, Told
+from common.crontab.lines import Line
 from common.errors import InvalidInputError
 from common.jobs.reader import check_name
 

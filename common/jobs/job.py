@@ -160,7 +160,8 @@ def _path(example: str) -> Pattern:
 
 
 _MISFIRE: Final = Members(of=Misfire, name="misfire", example='{"policy": "latest", "graceSeconds": 60}')
-_SELECTOR: Final = _labels(
+LABELS: Final = _labels(_VALUE, '{"team": "billing"}')
+SELECTOR: Final = _labels(
     Several(of=_VALUE, what="values", most=MAX_ENTRIES), '{"zone": "eu", "gpu": ["a100", "h100"]}'
 )
 _USER: Final = Pattern(
@@ -284,10 +285,10 @@ class JobSpec:
     output_limit_bytes: Annotated[int, _whole(0, MAX_OUTPUT_LIMIT_BYTES, "bytes"), says(
         "outputLimitBytes", "of more output the head and the tail are kept", 1_048_576, section="surroundings",
         label="Output kept, in bytes", hint="Of longer output the middle is cut.")] = 262_144  # fmt: skip
-    labels: Annotated[Mapping[str, str], _labels(_VALUE, '{"team": "billing"}'), says(
+    labels: Annotated[Mapping[str, str], LABELS, says(
         "labels", "for searching and grouping", {"team": "billing"},
         section="labelled", label="Labels")] = field(default_factory=lambda: _NONE)  # fmt: skip
-    workers: Annotated[Mapping[str, tuple[str, ...]], _SELECTOR, says(
+    workers: Annotated[Mapping[str, tuple[str, ...]], SELECTOR, says(
         "workers", "labels that a worker has to have; of several values any one will do",
         {"zone": "eu", "gpu": ["a100", "h100"]}, section="where", label="Workers",
         hint="Labels that a worker must have, all of them; of several values any one. Empty: any worker.", unset="any",

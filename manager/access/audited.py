@@ -29,7 +29,7 @@ from manager.http.idempotency import REPLAYED
 
 _API: Final = "/api/v1"
 NOT_AUDITED: Final = frozenset(
-    ("POST", f"{_API}/{path}") for path in ("jobs/check", "schedule/preview", "forecast/spread")
+    ("POST", f"{_API}/{path}") for path in ("jobs/check", "schedule/preview", "forecast/spread", "crontab/preview")
 )
 """They change nothing; the answer depends on the body, which is why they are no GETs."""
 LOGINS: Final = {"password": "login", "link": "login.link", "oidc": "login.oidc"}
@@ -39,6 +39,7 @@ ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("POST", "/job/delete"): ("job.delete", "job"),
     ("POST", "/job/kill"): ("job.kill", "job"),
     ("POST", f"{_API}/jobs/bulk"): ("job.bulk", ""),
+    ("POST", f"{_API}/crontab"): ("job.save", ""),
     ("PUT", f"{_API}/jobs/{{name}}"): ("job.save", "job"),
     ("PATCH", f"{_API}/jobs/{{name}}"): ("job.save", "job"),
     ("DELETE", f"{_API}/jobs/{{name}}"): ("job.delete", "job"),

@@ -2,7 +2,7 @@
 
 routes.py                       adds the calls of all these but the legacy ones; the probes, a schedule's preview
 overview.py jobs.py bulk.py run_now.py versions.py runs.py output.py workers.py statistics.py forecast.py timeline.py
-events.py system.py audit.py    ``/api/v1``
+crontab.py events.py system.py audit.py    ``/api/v1``
 users.py services.py bindings.py explain.py access_fields.py
                                 users, service accounts, bindings; who may do what, and what all of them take
 login.py login_oidc.py tokens.py

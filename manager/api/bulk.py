@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -26,7 +26,7 @@ from manager.http.bodies import Body, ReasonField
 from manager.parts import PARTS, Parts, answer, caller, rights
 
 MAX_NAMES: Final = 500
-_AT_ONCE: Final = 16
+AT_ONCE: Final = 16
 
 
 class Action(StrEnum):
@@ -96,32 +96,43 @@ async def act_on_jobs(request: web.Request) -> web.Response:
     """The results in the order of the names; a name that is given twice is acted on once."""
     parts = request.app[PARTS]
     wish = await BODY.read(request, parts.read_timeout_s)
-    limit = asyncio.Semaphore(_AT_ONCE)
+    act = partial(_act, parts, wish, by=caller(request), rights=rights(request))
+    return await act_on_each(request, f"job.{wish.action}", wish.names, act, reason=wish.reason)
+
+
+Done = tuple[str, int, bool]
+"""What was done in words, the revision of its write (0: none), and whether anything was."""
+
+
+async def act_on_each(
+    request: web.Request, action: str, names: Iterable[str], act: Callable[[str], Awaitable[Done]], **details: Any
+) -> web.Response:
+    """Act on each job, some at once; one that fails stops no other. The audit has each of them."""
+    limit = asyncio.Semaphore(AT_ONCE)
     newest = 0
 
     async def one(name: str) -> dict[str, Any]:
         nonlocal newest
-        said = partial(say_part, request, f"job.{wish.action}", f"job {name}")
+        said = partial(say_part, request, action, f"job {name}")
         async with limit:
             try:
-                message, revision, changed = await _act(parts, wish, name, by=caller(request), rights=rights(request))
+                message, revision, changed = await act(name)
             except BaseException as error:
                 said(outcome_of(error), why=str(error)[:300] or type(error).__name__)
                 if not isinstance(error, EtcronError):
                     raise
                 return {"name": name, "ok": False, "message": str(error)}
         newest = max(newest, revision)
-        said(Outcome.DONE, reason=wish.reason, message=message, changed=None if changed else False)
+        said(Outcome.DONE, **details, message=message, changed=None if changed else False)
         return {"name": name, "ok": True, "message": message, "changed": changed}
 
-    results = await asyncio.gather(*map(one, dict.fromkeys(wish.names)))
+    results = await asyncio.gather(*map(one, dict.fromkeys(names)))
     if newest:
-        await parts.watching.has_reached(newest)
+        await request.app[PARTS].watching.has_reached(newest)
     return answer({"results": results})
 
 
-async def _act(parts: Parts, wish: _Wish, name: str, *, by: str, rights: Rights) -> tuple[str, int, bool]:
-    """Do it: what was done in words, the revision of its write (0: none), and whether anything was."""
+async def _act(parts: Parts, wish: _Wish, name: str, *, by: str, rights: Rights) -> Done:
     reason = wish.reason
     match wish.action:
         case Action.PAUSE:

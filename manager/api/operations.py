@@ -12,6 +12,7 @@ from manager.api import (
     bindings,
     bulk,
     channels,
+    crontab,
     explain,
     forecast,
     jobs,
@@ -94,6 +95,28 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="post", path=f"{_JOBS}/bulk", tag="jobs", summary="One action on many jobs; each has its own result.",
         takes=bulk.BODY.schema,
+        answers={200: record({
+            "results": array(record({"name": TEXT, "ok": TRUTH, "message": TEXT}, {"changed": TRUTH}))
+        })},
+    ),
+    Operation(
+        method="post", path="/api/v1/crontab/preview", tag="jobs", takes=crontab.BODY.schema,
+        summary="What each line of a crontab becomes, or why it is refused; nothing is stored.",
+        answers={200: record({
+            "items": array(record(
+                {"line": COUNT, "text": TEXT, "became": TEXT},
+                {
+                    "problem": TEXT, "errors": array(ref("FieldError")), "notes": array(TEXT), "name": TEXT,
+                    "isThere": TRUTH, "words": TEXT, "user": maybe(TEXT), "next": maybe(ref("Fire")),
+                    "spec": ref("Job"),
+                },
+            )),
+            "new": COUNT, "refused": COUNT, "warnings": array(TEXT),
+        })},
+    ),
+    Operation(
+        method="post", path="/api/v1/crontab", tag="jobs", takes=crontab.BODY.schema,
+        summary="Save the new jobs that a crontab's lines become; each has its own result.",
         answers={200: record({
             "results": array(record({"name": TEXT, "ok": TRUTH, "message": TEXT}, {"changed": TRUTH}))
         })},

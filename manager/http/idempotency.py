@@ -49,7 +49,7 @@ KEPT_MS: Final = 86_400_000
 MAX_ANSWER_BYTES: Final = 16_384
 RUN_CALL: Final = "/api/v1/jobs/{name}/run"
 """The call that remembers its key itself."""
-READS: Final = frozenset({"/api/v1/jobs/check", "/api/v1/schedule/preview"})
+READS: Final = frozenset({"/api/v1/jobs/check", "/api/v1/schedule/preview", "/api/v1/crontab/preview"})
 """They change nothing, and are carried out each time."""
 SECRET: Final = frozenset({
     "/api/v1/users", "/api/v1/tokens", "/api/v1/password", "/api/v1/login", "/api/v1/login/link",

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.crontab.command_text import parse_command
 from cli.crontab.commands import machine_timezone
-from cli.crontab.jobs import Became, Told, expression, translate
-from cli.crontab.lines import TAKEN, Entry, read_lines
-from cli.crontab.names import Names
 from cli.crontab.sources import source_of
 from cli.errors import CommandError, ExitStatus
+from common.crontab.command_text import parse_command
+from common.crontab.jobs import Became, Told, expression, translate
+from common.crontab.lines import TAKEN, Entry, read_lines
+from common.crontab.names import Names
 from common.jobs.reader import parse_job
 
 
@@ -291,7 +291,7 @@ def test_user_column() -> None:
     assert _job("@daily root true\n", system=True)["user"] == "root"
     assert "user" not in _job("* * * * * root true\n")
     assert "--system" in _one("* * * * * root true\n").notes[0]
-    assert "leave out --system" in _reason("* * * * * /bin/x y\n", system=True)
+    assert "no --system" in _reason("* * * * * /bin/x y\n", system=True)
     assert "five fields, a user and a command" in _reason("* * * * * true\n", system=True)
 
 

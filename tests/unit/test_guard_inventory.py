@@ -44,6 +44,8 @@ EXPECTED = {
     "GET /api/v1/jobs": "viewer",
     "POST /api/v1/jobs/check": "editor",
     "POST /api/v1/jobs/bulk": "operator",
+    "POST /api/v1/crontab": "editor",
+    "POST /api/v1/crontab/preview": "editor",
     "GET /api/v1/jobs/{name}": "viewer",
     "PUT /api/v1/jobs/{name}": "editor",
     "PATCH /api/v1/jobs/{name}": "editor",

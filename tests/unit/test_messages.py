@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from common.crontab.jobs import translate
+from common.crontab.lines import read_lines
 from common.words.messages import LONGEST, Messages, Said
 from manager.console.pages import LANGUAGES
 from manager.http.errors import MESSAGES
@@ -23,7 +25,7 @@ PLURAL = {"s", "runs"}
 """Gaps of endings and words that a language without a plural leaves out."""
 
 ANSWERING = ("manager/api", "manager/http", "manager/use_cases", "manager/views", "manager/watch", "manager/access",
-             "common/jobs", "common/access", "common/notices")  # fmt: skip
+             "common/crontab", "common/jobs", "common/access", "common/notices")  # fmt: skip
 NOT_ANSWERED = {
     "manager/access/oidc": "what is wrong with a provider's answer is for the log: the console is told a code",
     "manager/access/proxy.py": "a proxy that is set up wrong",
@@ -31,7 +33,7 @@ NOT_ANSWERED = {
     "manager/access/recovery.py": "of `etcron admin`",
 }  # fmt: skip
 SAYING = {"Problem", "wrong", "RequestError", "NotFoundError", "ConflictError", "StaleError", "ForbiddenError",
-          "LoginNeededError", "UnavailableError", "OvertakenError", "TooManyJobsError", "ClockOffError"}  # fmt: skip
+          "LoginNeededError", "UnavailableError", "RefusedError", "OvertakenError", "TooManyJobsError", "ClockOffError"}  # fmt: skip
 
 
 def test_each_message_is_said_in_every_language_with_the_same_values() -> None:
@@ -133,3 +135,50 @@ def _files() -> list[Path]:
 def test_every_message_that_a_manager_answers_with_is_in_the_table(path: Path) -> None:
     unlisted = [f"{line}: {missing}" for line, text in _said_in(path) for missing in _unlisted(text)]
     assert unlisted == [], "webroot/static/i18n/messages.json has each with its code, in every language"
+
+
+@pytest.mark.parametrize("system", [False, True])
+def test_whatever_is_said_of_a_line_of_a_crontab_is_in_the_table(system: bool) -> None:
+    text = """
+MAILTO=ops@example.com
+MAILTO=
+MAILFROM=x
+LOGNAME=x
+SHELL=
+SHELL=/bin/fish
+HOME=/srv
+TZ=Asia/Tokyo
+a-b=c
+A=b
+RANDOM_DELAY=many
+RANDOM_DELAY=0
+RANDOM_DELAY=5
+* * * * * root x\\% \\\\y
+* * * * * root x%y
+SHELL=/bin/sh
+* * * * * root x%y
+* * * * * root %y
+* * * * * root x\\\\%y
+* * * * * 5 x
+* * * *
+@daily
+@reboot root x
+5/10 * * * * root x
+61 * * * * root x
+CRON_TZ=Asia/Tokyo
+CRON_TZ=Mars
+@daily root x
+@daily root y"""
+    account = translate(read_lines(text, system=system), timezone="UTC", labels={})
+    notes = [note for one in account for note in one.notes]
+    assert len(notes) > 20
+    assert [missing for note in notes for missing in _unlisted_part(note)] == []
+
+
+def _unlisted_part(text: str) -> Iterator[str]:
+    """What of it is not in the table; a schedule that is refused is said as two texts."""
+    if MESSAGES.of(text) is None:
+        for part in text.split("; "):
+            yield from _unlisted(part)
+    else:
+        yield from _unlisted(text)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from cli.crontab import lines
+from common.crontab import lines
 from common.jobs.job import JobSpec
 from common.jobs.kinds import members_of
 from tests.support.backtracking import Backtracking, parsed, pumps
@@ -27,7 +27,7 @@ LENGTH, ENOUGH, STEEPEST, SQUARE = 40, 400, 2.5, 4.5
 MADE_IN_A_FUNCTION = {
     "common/configuration/keys.py": "self.pattern",  # a field of what is read with the module
     "common/words/describe.py": "form",  # all of them are in a tuple of the module
-    "cli/crontab/lines.py": "form",
+    "common/crontab/lines.py": "form",
     "common/jobs/kinds.py": "self.pattern",  # of the fields of a job, and of a module's kinds
 }
 
@@ -99,7 +99,7 @@ def expressions() -> Iterator[Expression]:
     for _, one in {pair for pairs in yaml.SafeLoader.yaml_implicit_resolvers.values() for pair in pairs}:
         yield Expression("yaml", *parsed(one), "match")
     entry = rf"(?P<when>(?:{lines._FIELD}){{5}})(?P<user>\S+)\s+(?P<command>\S.*)"
-    yield Expression("cli/crontab/lines.py: form", entry, re.DOTALL, "fullmatch")
+    yield Expression("common/crontab/lines.py: form", entry, re.DOTALL, "fullmatch")
 
 
 def steepest(expression: Expression) -> tuple[float, str]:

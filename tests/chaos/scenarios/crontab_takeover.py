@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench.peers.debian_cron import ALONE, prepare
-from cli.crontab.lines import TAKEN
+from common.crontab.lines import TAKEN
 from tests.support.running_up import ROOT, running_up
 from tests.support.waiting import wait_until
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cli.crontab.lines import TAKEN
 from cli.errors import CommandError, ExitStatus
+from common.crontab.lines import TAKEN
 from common.protocol.keys import RunId
 from common.protocol.member import Beat, RunsAs
 from common.protocol.run import Verdict

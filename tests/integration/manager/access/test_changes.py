@@ -141,11 +141,12 @@ CHANGES_NO_JOB: Final = (
     "services",
     "bindings",
     "schedule",
+    "crontab",
     "channels",
     "rules",
     "notices",
 )
-"""Calls that touch no job, no run and no worker."""
+"""Calls that touch no job that is there, no run and no worker."""
 
 
 def allowed(call: Call, role: str, reach: str, target: str) -> bool:

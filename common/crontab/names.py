@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from cli.crontab.command_text import parse_command
+from common.crontab.command_text import parse_command
 
 _LONGEST_WORDS: Final = 40
 _HASH_DIGITS: Final = 6

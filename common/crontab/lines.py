@@ -109,7 +109,7 @@ def _entry(number: int, raw: str, text: str, *, system: bool, unended: bool) -> 
     if match is None:
         wanted = "a macro" if fields == 1 else "five fields"
         user = ", a user" if system else ""
-        hint = "" if system else "; with a user column it is read with --system"
+        hint = "" if system else "; has the crontab a user column? Then read it as /etc/crontab (--system)"
         return Unreadable(number=number, text=raw, why=f"it has not {wanted}{user} and a command{hint}")
     return Entry(
         number=number, text=raw, when=" ".join(match["when"].split()), user=match["user"] if system else None,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from cli.crontab.command_text import parse_command
-from cli.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
-from cli.crontab.names import Names
+from common.crontab.command_text import parse_command
+from common.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
+from common.crontab.names import Names
 from common.errors import ScheduleError
 from common.jobs.notify import LONGEST_DESCRIPTION, EventKind
 from common.schedules.schedule import parse_cron
@@ -143,9 +143,11 @@ def _job(
         raise RefusedError(str(error)) from error
     notes: list[str] = []
     if entry.user is not None and not _USER.fullmatch(entry.user):
-        raise RefusedError(f"{entry.user[:40]!r} is no user; without a user column leave out --system")
+        raise RefusedError(
+            f"{entry.user[:40]!r} is no user; without a user column read it as a user's own (no --system)"
+        )
     if entry.user is None and entry.command.split()[0] == "root":
-        notes.append("is `root` the user column of /etc/crontab? Then import it with --system")
+        notes.append("is `root` the user column of /etc/crontab? Then read it so (--system)")
     document: dict[str, Any] = {
         "name": name, "command": _command(entry, settings, notes), "cronExpr": expr, "timezone": settings.timezone,
         # As cron does; etcron's own default is to skip a fire while a run is going.

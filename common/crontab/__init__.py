@@ -1,0 +1,11 @@
+"""A crontab becomes jobs, and every line of it is accounted for. Pure.
+
+    lines           (lines.py)        each line is blank, a comment, a variable or an entry, as cron itself reads it
+    commands        (command_text.py) `%` and `\\%`; what would be stdin becomes a pipe
+    jobs            (jobs.py)         the entry and the variables above it become a job, or a reason why not; five
+                                      fields become seven, unless they mean something else here
+    names           (names.py)        the job's name, from its command: the same at each import
+
+A crontab says what runs on one machine. Where a line cannot be told truly, it is refused with the reason, and the
+others become jobs. Managers read what is pasted into the console with it, the command line files and its machine's own.
+"""
