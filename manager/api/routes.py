@@ -53,9 +53,9 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/readyz", readyz)
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     for calls in (
-        audit, bulk, crontab, jobs, runs, output, run_now, workers, versions, statistics, forecast, timeline, events, system,
-        openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain, channels, rules, silences,
-        alerts, notices, overview,
+        audit, bulk, crontab, jobs, runs, output, run_now, workers, versions, statistics, forecast, timeline, events,
+        system, openapi, metrics, login, login_oidc, tokens, users, services, bindings, explain, channels, rules,
+        silences, alerts, notices, overview,
     ):  # fmt: skip
         calls.add_routes(app)
 

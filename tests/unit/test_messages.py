@@ -33,7 +33,8 @@ NOT_ANSWERED = {
     "manager/access/recovery.py": "of `etcron admin`",
 }  # fmt: skip
 SAYING = {"Problem", "wrong", "RequestError", "NotFoundError", "ConflictError", "StaleError", "ForbiddenError",
-          "LoginNeededError", "UnavailableError", "RefusedError", "OvertakenError", "TooManyJobsError", "ClockOffError"}  # fmt: skip
+          "LoginNeededError", "UnavailableError", "RefusedError",
+          "OvertakenError", "TooManyJobsError", "ClockOffError"}  # fmt: skip
 
 
 def test_each_message_is_said_in_every_language_with_the_same_values() -> None:
