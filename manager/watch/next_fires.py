@@ -1,4 +1,4 @@
-"""When each job fires next, in that order, or has been due since nothing fires: made once somebody asks, then kept in step.
+"""When each job fires next, in that order, or since when it is due: made once somebody asks for it, then kept in step.
 
 To make it takes some 30 microseconds a job; others use the loop meanwhile. Where nobody asks, nothing is kept.
 """

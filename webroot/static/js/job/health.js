@@ -10,9 +10,8 @@ import { stamp } from "../stamp.js";
 import { number, t, word } from "../text.js";
 import { summary, toneOf, whyOf } from "../verdicts.js";
 import { full, parts, zoneFor } from "../zones.js";
+import { BAD, tally } from "./tally.js";
 
-const BAD = ["failed", "timeout", "lost", "missed"];
-const OF_A_RUN = ["success", "failed", "timeout", "killed", "lost"];
 const TAIL_LINES = 6;
 /** So many are kept of a job. */
 const MOST = 60;
@@ -20,7 +19,7 @@ const MOST = 60;
 const LEVELS = 8;
 
 /** @typedef {import("../dom.js").Child} Child */
-/** @typedef {{status: string, planTime: number, runId: string, durationMs?: number}} Newest */
+/** @typedef {import("./tally.js").Newest} Newest */
 
 /** The end of the output of the run that failed last; other runs' are not asked for. */
 const tail = { runId: "", text: "" };
@@ -67,15 +66,16 @@ function stateOf(job) {
   if (!last && job.warnings?.length) return ["idle", "question-diamond-fill", [h("strong", {}, t("health.unknown")), " ", ...going]];
   if (!last && waiting) return ["warn", "hourglass-bottom", [h("strong", {}, around(t("health.waiting", { ...WHEN, why: whyOf({ ...waiting, verdict: "waiting" }) }), stamp(waiting.planTime, { zone })))]];
   if (!last) return going.length ? ["run", "play-circle-fill", [h("strong", {}, going), t("health.first")]] : ["idle", "circle-half", [h("strong", {}, t("health.never"))]];
-  const streak = streakOf(recent), n = streak.length;
+  const { streak: n, since, isAll, missed, missedMs } = tally(recent);
   const more = [...lastSuccess(job, zone), usual, ...going];
   if (BAD.includes(last.status)) {
-    const many = n === recent.length && n >= MOST ? "health.failing.least" : "health.failing";
+    const many = isAll && recent.length >= MOST ? "health.failing.least" : "health.failing";
     const said = n > 1 ? t(many, { ...WHEN, n }) : t(`health.${last.status}`, WHEN);
-    return ["bad", "x-circle-fill", [h("strong", {}, around(said, stamp(streak[0]?.planTime ?? last.planTime, { zone }))), " ", ...more]];
+    return ["bad", "x-circle-fill", [h("strong", {}, around(said, stamp(since ?? last.planTime, { zone }))), " ", ...more]];
   }
   if (last.status === "success") {
-    return ["ok", "check-circle-fill", [h("strong", {}, around(t(n > 1 ? "health.well" : "health.success", { ...WHEN, n }), stamp(last.endTime ?? last.planTime, { as: "ago" }))), " ", usual, ...going]];
+    const misses = missed ? [h("span", { class: "tone-warn" }, around(t("health.misses", { ...WHEN, n: missed }), stamp(missedMs ?? 0, { zone }))), " "] : [];
+    return ["ok", "check-circle-fill", [h("strong", {}, around(t(n > 1 ? "health.well" : "health.success", { ...WHEN, n }), stamp(last.endTime ?? last.planTime, { as: "ago" }))), " ", ...misses, usual, ...going]];
   }
   const what = [word("verdict", last.status), whyOf(last)].filter(Boolean).join(", ");
   return ["idle", toneOf(last.status) === "warn" ? "stop-circle-fill" : "skip-forward-fill", [h("strong", {}, around(t("health.last", { ...WHEN, what }), stamp(last.planTime, { zone }))), " ", ...more]];
@@ -99,21 +99,12 @@ function lastSuccess({ lastSuccessTime, recent }, zone) {
   return ms ? [...around(t("health.last.success", WHEN), stamp(ms, { zone })), " "] : [t("health.no.success"), " "];
 }
 
-/** The newest that all failed, or all did not. @param {Newest[]} recent */
-function streakOf(recent) {
-  const isBad = (/** @type {Newest | undefined} */ one) => BAD.includes(one?.status ?? "");
-  const end = recent.findLastIndex((one) => isBad(one) !== isBad(recent.at(-1)));
-  return recent.slice(end + 1);
-}
-
 /** @param {any} job @returns {[string, Child | Child[]][]} */
 function figures({ recent, usualMs, spec, state, nextFire }) {
   const own = spec?.timezone;
-  const runs = recent.filter((/** @type {Newest} */ one) => OF_A_RUN.includes(one.status));
-  const good = runs.filter((/** @type {Newest} */ one) => one.status === "success");
-  const took = good.flatMap(({ durationMs }) => durationMs ?? []).sort((one, other) => one - other);
+  const { owed, good, missed, took } = tally(recent);
   return [
-    ["health.rate", runs.length > 0 && [`${number(Math.floor((100 * good.length) / runs.length))} %`, h("span", { class: "sub" }, ` ${t("health.of", { good: good.length, n: runs.length })}`)]],
+    ["health.rate", owed > 0 && [`${number(Math.floor((100 * good) / owed))} %`, h("span", { class: "sub" }, ` ${t("health.of", { good, n: owed })}${missed ? `, ${t("health.of.missed", { n: missed })}` : ""}`)]],
     ["health.median", usualMs !== undefined && duration(usualMs)],
     ["health.p95", usualMs !== undefined && duration(took[Math.ceil(0.95 * took.length) - 1])],
     ["column.next", nextFire ? [stamp(nextFire.ms, { as: "until" }), h("span", { class: "sub" }, " ", stamp(nextFire.ms, { zone: own }), own && own !== zoneFor(own) && ` = ${clock(nextFire.ms, own)} ${own}`)] : state === "enabled" && spec?.after && t("jobs.after")],

@@ -1,0 +1,35 @@
+"""The console's modules without a browser: those that reckon, run by node; there is no page to draw on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_WEB = Path(__file__).parents[2] / "webroot/static"
+_PAGE = """
+import { readFile } from "node:fs/promises";
+globalThis.document = { documentElement: { lang: %s }, body: { dataset: { catalog: %s, messages: %s } } };
+globalThis.fetch = async (path) => ({ json: async () => JSON.parse(await readFile(path, "utf8")) });
+"""
+
+
+def evaluate(script: str, *, language: str = "en") -> Any:
+    """What the script, which awaits imports of ``js/...``, returns; skipped where there is no node."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node: make assets")
+    paths = (_WEB / f"i18n/{language}.json", _WEB / "i18n/messages.json")
+    page = _PAGE % tuple(json.dumps(str(one)) for one in (language, *paths))
+    module = f"const js = (path) => import({json.dumps(f'file://{_WEB}/js/')} + path);\n{page}"
+    told = f"process.stdout.write(JSON.stringify(await (async () => {{ {script} }})()));"
+    done = subprocess.run(
+        [node, "--no-warnings", "--input-type=module", "--experimental-default-type=module", "-"],
+        input=module + told, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
