@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from common.words.progress import without_progress
+
 MOST_LINES: Final = 40
 _MOST_LINE: Final = 400
 _LOOKED_AT: Final = 65_536
@@ -26,8 +28,8 @@ def line(text: str, most: int = 200) -> str:
 
 
 def last_lines(output: str) -> str:
-    """The last ``MOST_LINES`` lines of an output of any size, as they stood on the screen in the end."""
+    """The last ``MOST_LINES`` lines of any output, as they stood on the screen in the end; without progress."""
     tail = output[-_LOOKED_AT:]
-    tail = _ESCAPES.sub("", tail.replace("\r\n", "\n")).rstrip()
+    tail = without_progress(_ESCAPES.sub("", tail.replace("\r\n", "\n"))).rstrip()
     lines = [_NO_TEXT.sub("", one.rstrip("\r").rpartition("\r")[2]) for one in tail.split("\n")[-MOST_LINES:]]
     return "\n".join(one if len(one) <= _MOST_LINE else f"{one[:_MOST_LINE]}…" for one in lines)

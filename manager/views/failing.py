@@ -15,6 +15,7 @@ from common.access.rights import Rights, Sight
 from common.clock import Clock
 from common.errors import EtcronError
 from common.runlog import FailingJob, JobResults
+from common.words.progress import without_progress
 from manager.views.history import History, is_seen, read_run_id
 from manager.views.rows import MAX_FAILING, seen_results
 from manager.views.shared import Shared
@@ -100,7 +101,7 @@ class FailingJobs:
                 return None
             if document is None:
                 return None
-            lines = str(document.get("output", ""))[-10_000:].rstrip().splitlines()
+            lines = without_progress(str(document.get("output", ""))[-10_000:]).rstrip().splitlines()
             self._lines[run] = (lines[-1].strip()[:_LONGEST_LINE] if lines else "", document.get("labels") or {})
             while len(self._lines) > _LINES_KEPT:
                 self._lines.popitem(last=False)

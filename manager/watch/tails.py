@@ -9,7 +9,6 @@ place in them, and no queue: who comes late, or takes it slowly, has a gap.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from common.protocol import tails
 from common.protocol.keys import Keys, RunId
 from common.runlog import Chunk
 from common.runlog import Tails as Store
+from common.words.progress import PROGRESS
 from manager.watch.catalog import Changes
 from manager.watch.events import TooManyClientsError
 from manager.watch.open_runs import OpenRuns
@@ -42,7 +42,6 @@ _HELD_BYTES: Final = 128 * 1024
 _READS_AT_ONCE: Final = 8
 _A_READ: Final = 8
 _READS_A_TURN: Final = 8
-_PROGRESS: Final = re.compile(r"^::progress[ \t]{1,8}(\d{1,3}(?:\.\d{1,6})?)([ \t%][^\n]*)?\n", re.MULTILINE)
 _LONGEST_LINE: Final = 300
 
 
@@ -132,7 +131,7 @@ class Tail:
 
     def _find_progress(self, chunk: Chunk) -> None:
         text = (self._line if chunk.start == self.end else "") + chunk.text
-        for found in _PROGRESS.finditer(text.replace("\r", "\n")):
+        for found in PROGRESS.finditer(text.replace("\r", "\n")):
             said = (found[2] or "").lstrip().removeprefix("%").strip()[:_LONGEST_LINE]
             self.progress = Progress(percent=min(float(found[1]), 100.0), text=said)
         self._line = text[max(text.rfind("\n"), text.rfind("\r")) + 1 :][:_LONGEST_LINE]

@@ -167,7 +167,9 @@ async def test_run_that_somebody_asked_for_is_among_the_runs_and_a_job_that_neve
         re.compile("One fire was missed, .*50 % 1 of 2, 1 missed", re.DOTALL)
     )
     await page.get_by_role("tab", name="Runs").click()
-    await expect(page.locator("#recent tbody tr").first).to_contain_text(re.compile("success.*API.*127.0.0.1", re.DOTALL))
+    await expect(page.locator("#recent tbody tr").first).to_contain_text(
+        re.compile("success.*API.*127.0.0.1", re.DOTALL)
+    )
     await cluster.call("POST", f"/api/v1/jobs/{long}/pause", {"reason": "enough"})
     await page.get_by_role("tab", name="Overview").click()
     await expect(page.locator("#paused")).to_contain_text("enough")

@@ -101,6 +101,11 @@ async def test_failing_jobs_are_seen_on_every_page_and_what_they_have_in_common_
     await expect(groups.first).to_contain_text("5 jobs")
     await expect(groups.first).to_contain_text("exit status 1")
     await expect(groups.first).to_contain_text("no such host: db-7")
+    newest = groups.first.locator(".alike-names a").first
+    await expect(groups.first.get_by_role("link", name=re.compile("^Open the run: alike-0"))).to_have_attribute(
+        "href", re.compile("^/runs/alike-0")
+    )
+    await expect(newest).to_have_text("alike-0")
     await expect(page.locator("#running")).to_contain_text("slow")
     await expect(page.locator("#day")).to_contain_text("failed 6")
     await groups.first.get_by_role("button", name="and 2 more").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from playwright.async_api import expect
@@ -36,6 +37,7 @@ async def test_a_run_is_seen_while_it_goes(console: Console, cluster: Cluster, n
     await expect(output).to_contain_text("ready", timeout=30_000)
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "40")
     await expect(page.locator("#progress")).to_contain_text("copying")
+    await expect(page.locator("#output-size")).to_have_text("1 progress line not shown")
     await expect(output).to_contain_text("more 2")
     await page.wait_for_function(IS_AT_END)  # it follows
     await console.shoot_all(page, "run-live")
@@ -59,7 +61,9 @@ async def test_a_run_is_seen_while_it_goes(console: Console, cluster: Cluster, n
     await expect(page.get_by_role("button", name="Run now")).to_be_visible()
     await expect(page.locator("#follow")).to_be_hidden()
     await expect(output).to_contain_text("line 300")
-    await expect(page.locator("#output-size")).not_to_be_empty()
+    await expect(output).not_to_contain_text("::progress")
+    await expect(page.locator("#output-size")).to_contain_text("KB, 1 progress line not shown")
+    await expect(page.locator("#life li").first).to_contain_text("Created")
 
 
 async def test_attempts_know_each_other_and_none_is_late_by_the_pause_before_it(
@@ -82,8 +86,9 @@ async def test_attempts_know_each_other_and_none_is_late_by_the_pause_before_it(
         ])  # fmt: skip
     page = await console.open(path_of(runs[2]))
     await expect(page.locator("#facts [data-key='column.lateness']")).to_contain_text("20 ms")
-    await expect(page.get_by_text("the very end", exact=True)).to_be_in_viewport()
+    await expect(page.locator("#output").get_by_text("the very end", exact=True)).to_be_in_viewport()
     await page.wait_for_function(IS_AT_END)  # what failed opens at its end
+    await expect(page.locator("#why")).to_contain_text(re.compile("exit status 3.*the very end"))
     await console.shoot_all(page, "run-failed", whole=True)
     await page.get_by_role("button", name="First error").click()
     await expect(page.locator(".line.is-target")).to_contain_text("ERROR: disk full")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.support.scripts import evaluate
@@ -22,3 +23,43 @@ def test_fires_that_were_missed_count_against_a_job() -> None:
     assert (found["good"], found["owed"], found["missed"], found["missedMs"]) == (3, 4, 1, 2)
     assert (found["streak"], found["since"]) == (2, 3), "of those that ran: skipped ones are none"
     assert tallied("success", "failed", "missed")["streak"] == 2
+
+
+def steps(**times: int | str) -> list[list[Any]]:
+    script = f'const {{ stepsOf }} = await js("run/steps.js"); return stepsOf({json.dumps(times)});'
+    return [[one["name"], one["ms"], one.get("isAhead", False)] for one in evaluate(script)]
+
+
+def test_steps_of_a_run_stand_in_the_order_of_their_times() -> None:
+    ahead = steps(state="finished", planTime=1000, claimTime=800, startTime=1001, endTime=1500)
+    assert ahead == [["claimed", 800, True], ["planned", 1000, False], ["started", 1001, False], ["ended", 1500, False]]
+    asked = steps(state="running", planTime=1000, createTime=5000, claimTime=5001)
+    assert [name for name, *_ in asked] == ["planned", "created", "claimed", "started", "ended"]
+    assert asked[2] == ["claimed", 5001, False]
+    waits = steps(state="created", planTime=9000, createTime=5000)
+    assert [one[:2] for one in waits] == [
+        ["created", 5000], ["planned", 9000], ["claimed", None], ["started", None], ["ended", None],
+    ]  # fmt: skip
+
+
+SAID = "one\n::progress 40% copying\ntwo\n::progressing\n ::progress 3\n::progress 41\n::progress x\nlast\n"
+
+
+def test_lines_that_tell_the_progress_are_not_shown_however_they_come() -> None:
+    script = f"""
+      const {{ ProgressLines }} = await js("run/progress_lines.js");
+      return [1, 2, 3, 7, 1000].map((size) => {{
+        const lines = new ProgressLines(), text = {json.dumps(SAID)};
+        let shown = "";
+        for (let at = 0; at < text.length; at += size) {{
+          shown += lines.without(text.slice(at, at + size), at + size >= text.length);
+        }}
+        return [shown, lines.count];
+      }});"""
+    assert evaluate(script) == [["one\ntwo\n::progressing\n ::progress 3\n::progress x\nlast\n", 2]] * 5
+
+
+def test_last_line_that_says_something_is_what_stands_for_an_output() -> None:
+    texts = ["a\nno such host\r\n::progress 80% b\n\n  \n", "\033[31mred\033[0m", "::progress 1\n", "", "x" * 1000]
+    script = f'const {{ lastLineOf }} = await js("run/progress_lines.js"); return {json.dumps(texts)}.map(lastLineOf);'
+    assert evaluate(script) == ["no such host", "red", "", "", "x" * 300]

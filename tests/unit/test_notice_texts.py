@@ -89,7 +89,7 @@ def test_a_line_is_one_line(text: str, shown: str) -> None:
 
 
 def test_of_an_output_the_last_lines_are_shown_as_they_stood_in_the_end() -> None:
-    output = "first\n" * 100 + "\x1b[32m10 %\r55 %\r100 %\x1b[0m\r\nTraceback:\n\tboom\x07\n\n"
+    output = "first\n" * 100 + "\x1b[32m10 %\r55 %\r100 %\x1b[0m\r\nTraceback:\n\tboom\x07\n::progress 40% b\r\n\n"
     shown = last_lines(output).split("\n")
     assert len(shown) == MOST_LINES
     assert shown[-3:] == ["100 %", "Traceback:", "\tboom"]

@@ -54,7 +54,7 @@ async def test_jobs_that_fail_alike_stand_together_with_the_last_line_of_the_new
     await manager.write([record_of(RunId.planned("a", now_ms() - 9 * MINUTE_MS))])
     first = await fail(manager, "a", ago=8)
     await fail(manager, "a", ago=3)
-    newest = await fail(manager, "b", ago=2, output="what\nfailed here")
+    newest = await fail(manager, "b", ago=2, output="what\nfailed here\n::progress 40%\n")
     await fail(manager, "gone", ago=1)
     missed = {"exit_code": None, "err": "", "output": "", "reason": "late: by 3 s"}
     await fail(manager, "c", ago=5, status=Verdict.MISSED, **missed)

@@ -96,7 +96,7 @@ const jobOf = (job) => h("li", { "data-key": job.name },
 /** @param {any} job @param {string} [look] */
 function forOne({ name, labels, runId, state }, look = "btn-plain") {
   return [
-    h("a", { class: `btn ${look}`, "data-key": "open", href: runUrl(runId), "aria-label": `${t("overview.open.run")}: ${name}` }, icon("file-text"), " ", t("overview.open.run")),
+    openOf(runId, name, look),
     button("run", name, [labels], { look, "data-action": "run", "data-job": name }),
     state === "enabled" && button("pause", name, [labels], { look, "data-action": "pause", "data-job": name }),
     button("silence", name, [labels], { look, "data-all": "silence", "data-name": name }),
@@ -104,11 +104,15 @@ function forOne({ name, labels, runId, state }, look = "btn-plain") {
 }
 
 /** Beyond what one call takes nothing is offered: it would be for some of them. @param {Alike} group @param {string} key */
-function forAll({ jobs, names, count }, key) {
-  if (names.length < count) return [];
+function forAll({ jobs, names, count, result }, key) {
+  const open = openOf(result.runId, result.jobName ?? jobs[0].name);
+  if (names.length < count) return [open];
   const labels = jobs.map((/** @type {any} */ job) => job.labels);
-  return ["run", "pause", "silence"].map((action) => button(action, t("overview.jobs", { n: count }), labels, { "data-all": action, "data-group": key }));
+  return [open, ...["run", "pause", "silence"].map((action) => button(action, t("overview.jobs", { n: count }), labels, { "data-all": action, "data-group": key }))];
 }
+
+/** @param {string} runId @param {string} name of its job @param {string} [look] */
+const openOf = (runId, name, look = "btn-plain") => h("a", { class: `btn ${look}`, "data-key": "open", href: runUrl(runId), "aria-label": `${t("overview.open.run")}: ${name}` }, icon("file-text"), " ", t("overview.open.run"));
 
 /** @type {Record<string, [string, string, string]>} glyph, text, whose right it takes */
 const LOOKS = { run: ["play-circle-fill", "overview.again", "run"], pause: ["pause-fill", "action.pause", "pause"], silence: ["bell-slash", "silence.make", "pause"] };

@@ -5,14 +5,16 @@ import { everySecond, now } from "../clock.js";
 import { h, icon } from "../dom.js";
 import { whole } from "../durations.js";
 import { encoded, runUrl } from "../links.js";
-import { uncoloured } from "../printed.js";
 import { redraw } from "../redraw.js";
+import { lastLineOf } from "../run/progress_lines.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { badge, codeOf } from "../verdicts.js";
 
 /** Beyond this share of what is usual it is said. */
 const LONG = 1.5;
+/** The last that says something is among so many. */
+const LINES = 10;
 
 /** @typedef {any} Going as `longest` of GET /overview says */
 
@@ -49,8 +51,8 @@ export class Running {
     this.isAsking = true;
     this.turn.push(/** @type {string} */ (this.turn.shift()));
     try {
-      const { text, progress } = await get(`/runs/${encoded(id)}/output`, { query: { tail: 1 } });
-      this.printed.set(id, { line: uncoloured(text).trim(), progress: progress ?? null });
+      const { text, progress } = await get(`/runs/${encoded(id)}/output`, { query: { tail: LINES } });
+      this.printed.set(id, { line: lastLineOf(text), progress: progress ?? null });
       this.draw();
     } catch {
       // it has ended, or its worker does not tell: the row stands without

@@ -11,8 +11,11 @@ import { stamp } from "../stamp.js";
 import { size, t, word } from "../text.js";
 import { badge, codeOf, whyOf } from "../verdicts.js";
 import { attemptsOf } from "./attempts.js";
+import { lastLineOf } from "./progress_lines.js";
 
 const TONES = { failed: "bad", timeout: "bad", lost: "bad", killed: "warn", missed: "warn", ending: "warn" };
+/** Their output may say why. */
+const SAYS_WHY = ["failed", "timeout"];
 
 /** @param {any} run as GET /runs/{id} says @param {string} [zone] of its job */
 export function showFacts(run, zone) {
@@ -24,7 +27,8 @@ export function showFacts(run, zone) {
     fill(byId("state"), badge(next));
   }
   const why = whyOf(run);
-  redraw(byId("why"), why && said(why, /** @type {any} */ (TONES[next] ?? "info")));
+  const last = why && SAYS_WHY.includes(next) && lastLineOf(run.output ?? "");
+  redraw(byId("why"), why && said(last ? [why, h("code", { class: "last-line" }, last)] : why, /** @type {any} */ (TONES[next] ?? "info")));
   redraw(byId("attempts"), attemptsOf(run));
   redraw(byId("facts"), facts([
     ["run.left", run.ending && [t("run.left.text", { worker: run.ending.worker, processes: run.ending.processes.join(", ") }), h("div", { class: "sub" }, stamp(run.ending.sinceMs, { as: "long", zone }))]],

@@ -9,6 +9,7 @@ import { blockAt, blocksOf, LINES } from "./blocks.js";
 import { Colours } from "./colours.js";
 import { drawLines } from "./lines.js";
 import { reveal } from "./places.js";
+import { ProgressLines } from "./progress_lines.js";
 
 /** What is taken in between two frames. */
 const PIECE = 262_144;
@@ -32,6 +33,7 @@ export class Output {
   clear() {
     this.near.disconnect();
     this.colours.reset();
+    this.progress = new ProgressLines();
     this.box.replaceChildren();
     delete this.box.dataset.complete;
     /** As it was printed. */
@@ -68,7 +70,7 @@ export class Output {
   /** All of it. @param {string} raw @returns {boolean} whether it is another one than before */
   show(raw) {
     if (raw === this.raw) {
-      if (!this.isWorking && this.colours.held) this.take("", true);
+      if (!this.isWorking && (this.colours.held || this.progress.held)) this.take("", true);
       return false;
     }
     this.clear();
@@ -93,6 +95,7 @@ export class Output {
       if (turn !== this.turn) return;
     }
     this.isWorking = false;
+    if (isLast && !this.blocks.length) this.none("");
     this.box.dataset.complete = String(this.blocks.length);
     this.changed();
   }
@@ -102,7 +105,7 @@ export class Output {
     const last = this.blocks.at(-1);
     const goesOn = last && !last.cut && (!last.text.endsWith("\n") || last.lines < LINES / 4);
     if (goesOn) this.remove(this.blocks.length - 1);
-    const { text, changes } = this.colours.paint(piece, isLast);
+    const { text, changes } = this.colours.paint(this.progress.without(piece, isLast), isLast);
     this.changes.push(...changes.map(({ at, look }) => ({ at: this.length + at, look })));
     const before = goesOn ? last.text : "";
     const from = goesOn ? last : { start: this.length, line: this.lines + 1, isRest: false };

@@ -105,7 +105,6 @@ class RunPage {
     this.stream?.close();
     byId("live-state").hidden = true;
     if (!run.output) return output.none(whyNone(run));
-    byId("output-size").textContent = size(run.outputBytes ?? run.output.length);
     const [isAtEnd, top] = [this.follow.isOn, output.box.scrollTop];
     if (!output.show(run.output)) return;
     if (find.field.value) find.search(); // else whoever goes from place to place would be at the first one again
@@ -117,6 +116,7 @@ class RunPage {
     const { output, follow, find } = this;
     byId("output-tools").hidden = !output.blocks.length;
     byId("first-error").hidden = output.firstError < 0;
+    byId("output-size").textContent = [this.run?.output && size(this.run.outputBytes ?? this.run.output.length), output.progress.count > 0 && t("run.progress.hidden", { n: output.progress.count })].filter(Boolean).join(", ");
     follow.grown();
     find.mark();
     if (!this.isPlaced && output.box.dataset.complete) this.place();
