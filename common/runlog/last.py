@@ -1,10 +1,15 @@
 """What each job came to, for lists: its last result, its last run, and the strip of its newest verdicts.
 
 One document a job in the collection ``last``, with ``result`` (the newest record), ``run`` (the newest that started),
-``successTime`` (when a run succeeded last; it never goes back), ``recent`` (texts that sort as the records do, the
-newest ``KEPT`` of them) and ``took`` (how long those of them took that started and ended: ``@1790000000000#1 12000``;
-beside the strip, as versions that know of no durations read and write its texts). ``failedKey`` and ``tookKey``
-(`ByResult`) put jobs into an order, by an index each. Two ways to write it:
+``successTime`` (when a run succeeded last; it never goes back) and ``recent`` (texts that sort as the records do, the
+newest ``KEPT`` of them). ``failedKey`` and ``tookKey`` (`ByResult`) put jobs into an order, by an index each.
+
+A text is ``0001790000000000/100001/1:12000/@1790000000000#1 success 1790000000000``: what orders it, how long the run
+took (left out where that is unknown), the run without its job, verdict and plan time. A former version wrote the run
+with its job, and the durations into a list of their own, ``took``; both are read, and become texts of today where
+somebody merges. That version reads ours as its own, but for the job.
+
+Two ways to write it:
 
 * All records are newer than what is there, which ``order`` tells: one update, no read. So it is for nearly every batch.
 * Else (delivered again, or out of order): read, merge, and write where nobody wrote meanwhile, which ``writes`` tells.
@@ -44,6 +49,7 @@ _FAILING = frozenset({Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MIS
 _BEFORE_ALL: Final = "0"
 _BEHIND_ALL: Final = "9~"
 _IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
+_ENTRY: Final = re.compile(r"([0-9]{16}/[0-9]+/[01])(:[0-9]+)?/(\S+) (\w+) [0-9]+", re.ASCII).fullmatch
 _MOST_WRITES: Final = 1 << 53
 
 
@@ -106,7 +112,6 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
     """Empty: none of them started."""
     run: Document | None
     entries: tuple[str, ...]
-    took: tuple[str, ...] = ()
     success_ms: int = 0
     """When the last of them that succeeded ended; 0: none did."""
     failed_key: str = ""
@@ -122,10 +127,9 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
         told |= {by.value: key for by, key in self._keys.items() if key}
         first: Document = {}
         (told if self.run is not None else first).update(runOrder=self.run_order, run=self.run)
-        lists = {"recent": self.entries, "took": self.took}
         change: Document = {
             "$set": told,
-            "$push": {name: {"$each": list(more), "$slice": -KEPT} for name, more in lists.items() if more},
+            "$push": {"recent": {"$each": list(self.entries), "$slice": -KEPT}},
             "$inc": {"writes": 1},
         }
         if first:
@@ -150,12 +154,10 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
                 told[ByResult.TOOK.value] = self.took_key
         if self.failed_key > key_in(there, ByResult.FAILED):
             told[ByResult.FAILED.value] = self.failed_key
-        before, took_before = _texts_in(there, "recent"), _texts_in(there, "took")
-        recent = merge_entries(before, self.entries)
-        if recent != before:
+        if (recent := merge_entries(_entries_in(there), self.entries)) != _texts_in(there, "recent"):
             told["recent"] = recent
-        if (took := _took_by(recent, took_before, self.took)) != took_before:
-            told["took"] = took
+        if there.get("took"):
+            told["took"] = []
         if self.success_ms > _success_in(there):
             told["successTime"] = self.success_ms
         return told
@@ -187,10 +189,9 @@ def joined(one: Advance, other: Advance) -> Advance:
     """What two batches say about the same job, in whatever order they came."""
     newer = max(one, other, key=lambda advance: advance.order)
     ran = max(one, other, key=lambda advance: advance.run_order)
-    entries = merge_entries(one.entries, other.entries)
     return replace(
-        newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run, entries=tuple(entries),
-        took=tuple(_took_by(entries, one.took, other.took)), success_ms=max(one.success_ms, other.success_ms),
+        newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run,
+        entries=tuple(merge_entries(one.entries, other.entries)), success_ms=max(one.success_ms, other.success_ms),
         failed_key=max(one.failed_key, other.failed_key), took_key=ran.took_key,
     )  # fmt: skip
 
@@ -200,22 +201,22 @@ def merge_entries(*strips: Iterable[str]) -> list[str]:
     entries = sorted({one for strip in strips for one in strip})
     if len(entries) < 2:
         return entries
-    # An entry is "order status planTime"; an order ends with the run, and that is the fire and the attempt.
+    # What orders an entry ends with the run, and that is the fire and the attempt.
     by_fire = {entry.split("/", 3)[-1].partition("#")[0]: entry for entry in entries}
     return sorted(by_fire.values())[-KEPT:]
 
 
-def results_in(document: Mapping[str, Any]) -> JobResults:
-    """What a document of the collection says."""
+def results_in(document: Mapping[str, Any], job: str) -> JobResults:
+    """What the job's document says."""
     recent: list[Document] = []
-    took = _by_run(_texts_in(document, "took"))
-    for entry in merge_entries(_texts_in(document, "recent"))[-SHOWN:]:
+    for entry in merge_entries(_entries_in(document))[-SHOWN:]:
         try:  # nothing else is as quick, and lists have thousands of them
-            run, status, plan = entry.split("/", 3)[-1].rsplit(" ", 2)
-            shown: Document = {"status": status, "planTime": int(plan), "runId": run}
+            _, _, settled, rest = entry.split("/", 3)
+            run, status, plan = rest.rsplit(" ", 2)
+            shown: Document = {"status": status, "planTime": int(plan), "runId": job + run}
         except ValueError:
             continue  # it is none of ours
-        if (duration_ms := took.get(_key_of(run), "")).isdecimal():
+        if (duration_ms := settled[2:]).isdecimal():
             shown["durationMs"] = int(duration_ms)
         recent.append(shown)
     return JobResults(
@@ -224,10 +225,10 @@ def results_in(document: Mapping[str, Any]) -> JobResults:
     )  # fmt: skip
 
 
-def came_to_in(document: Mapping[str, Any]) -> CameTo:
+def came_to_in(document: Mapping[str, Any], job: str) -> CameTo:
     """What alerts have to know of the job."""
-    entries = (entry.split(" ") for entry in merge_entries(_texts_in(document, "recent")))
-    successes = [parts[0] for parts in entries if parts[1:2] == [Verdict.SUCCESS] and _IS_ORDER(parts[0])]
+    entries = (_ENTRY(entry) for entry in merge_entries(_entries_in(document)))
+    successes = [f"{one[1]}/{job}{one[3]}" for one in entries if one and one[4] == Verdict.SUCCESS]
     return CameTo(
         order=_order_in(document, ORDER), successes=tuple(successes), success_ms=_success_in(document) or None
     )
@@ -269,20 +270,25 @@ def _texts_in(document: Mapping[str, Any], field: str) -> list[str]:
 
 
 def _key_of(run: str) -> str:
-    """What ``took`` knows a run by: its id without the job, which is in the document already."""
+    """The run's id without the job, which is in the document already; also of a text that begins with one."""
     at = run.find("~")
-    return run[run.find("@") if at < 0 else at :]
+    return run[max(run.find("@"), 0) if at < 0 else at :]
 
 
-def _by_run(took: Iterable[str]) -> dict[str, str]:
-    return {key: duration_ms for key, _, duration_ms in (text.rpartition(" ") for text in took)}
+def _entries_in(document: Mapping[str, Any]) -> list[str]:
+    """The strip of a document, in texts of today."""
+    texts = _texts_in(document, "recent")
+    if all(text.startswith(("@", "~"), text.rfind("/") + 1) for text in texts):
+        return texts
+    took = {run: duration_ms for run, _, duration_ms in (text.rpartition(" ") for text in _texts_in(document, "took"))}
+    return [_of_today(text, took) for text in texts]
 
 
-def _took_by(entries: Iterable[str], *took: Iterable[str]) -> list[str]:
-    """What is known of how long the runs of these entries took, in their order."""
-    known = _by_run(text for texts in took for text in texts)
-    keys = (_key_of(entry.split("/", 3)[-1].partition(" ")[0]) for entry in entries) if known else ()
-    return [f"{key} {known[key]}" for key in keys if key in known]
+def _of_today(text: str, took: Mapping[str, str]) -> str:
+    order, slash, rest = text.rpartition("/")
+    run, space, verdict = _key_of(rest).partition(" ")
+    duration_ms = took.get(run, "") if ":" not in order else ""
+    return f"{order}{':' if duration_ms else ''}{duration_ms}{slash}{run}{space}{verdict}"
 
 
 class LastResults:
@@ -356,7 +362,7 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
     order, newest = ascending[-1]
     run_order, ran = next((one for one in reversed(ascending) if one[1].start_ms is not None), ("", None))
     result = last_document(newest)
-    entries = merge_entries(f"{order_of} {record.status} {record.plan_ms}" for order_of, record in ascending)
+    entries = merge_entries(_entry(order_of, record) for order_of, record in ascending)
     failed = next((record for _, record in reversed(ascending) if record.status in _FAILING), None)
     return Advance(
         job=job,
@@ -367,18 +373,24 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
         run_order=run_order,
         run=result if ran is newest else None if ran is None else last_document(ran),
         entries=tuple(entries),
-        took=tuple(_took_by(entries, [text for _, record in ascending if (text := _took_of(record))])),
         success_ms=max((one.end_ms or 0 for one in records if one.status is Verdict.SUCCESS), default=0),
         failed_key="" if failed is None else _key(failed.end_ms or failed.range_end_ms or failed.plan_ms, job),
-        took_key="" if ran is None or not (took := _took_of(ran)) else _key(int(took.rpartition(" ")[2]), job),
+        took_key="" if ran is None or (took_ms := _took_ms(ran)) is None else _key(took_ms, job),
     )
 
 
-def _took_of(record: RunRecord) -> str:
-    """Empty: it has not started, or nobody knows when it ended."""
+def _entry(order: str, record: RunRecord) -> str:
+    sorts_by, _, run = order.rpartition("/")
+    took_ms = _took_ms(record)
+    took = "" if took_ms is None else f":{took_ms}"
+    return f"{sorts_by}{took}/{_key_of(run)} {record.status} {record.plan_ms}"
+
+
+def _took_ms(record: RunRecord) -> int | None:
+    """None: it has not started, or nobody knows when it ended."""
     if record.start_ms is None or record.end_ms is None or record.status is Verdict.LOST:
-        return ""
-    return f"{_key_of(str(record.run_id))} {max(0, record.end_ms - record.start_ms)}"
+        return None
+    return max(0, record.end_ms - record.start_ms)
 
 
 def _key(number: int, job: str) -> str:

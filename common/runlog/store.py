@@ -397,13 +397,13 @@ class RunLog:
         for advance in advances_of(records.values()):
             there = documents.get(advance.job, {})
             documents[advance.job] = {**there, **advance.beyond(there)}
-        return {job: results_in(document) for job, document in documents.items()}
+        return {job: results_in(document, job) for job, document in documents.items()}
 
     async def came_to(self, jobs: Iterable[str], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, CameTo]:
         """What alerts have to know of each of these jobs; one that never had a record is left out."""
         async with asking(self._client, deadline_seconds):
             documents = await self._last.read(list(jobs))
-        return {job: came_to_in(document) for job, document in documents.items()}
+        return {job: came_to_in(document, job) for job, document in documents.items()}
 
     async def failing_jobs(self, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS) -> list[str]:
         """The names of the jobs whose newest record is failed, timeout, lost or missed, also of those that are deleted.

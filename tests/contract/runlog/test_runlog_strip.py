@@ -164,9 +164,14 @@ async def test_says_how_long_each_run_took_that_started_and_ended_and_what_is_us
 
 
 async def test_durations_that_are_not_ours_end_nobody(runlog: RunLog) -> None:
+    plan_ms = record(1).plan_ms
     await runlog.write([record(1)])
-    for odd in ([5, "", "x", f"@{record(1).plan_ms}#1 x"], "text", None, {"a": 1}):
-        await runlog._jobs.update_one({"_id": "job/backup"}, {"$set": {"took": odd}})
+    for odd in ([5, "", "x", f"@{plan_ms}#1 x"], "text", None, {"a": 1}):
+        of_former = {"recent": [f"{plan_ms:016d}/100001/1/{record(1).run_id} success {plan_ms}"], "took": odd}
+        await runlog._jobs.update_one({"_id": "job/backup"}, {"$set": of_former})
+        assert "durationMs" not in (await results(runlog)).recent[0]
+    for odd_text in (f"1/1//@{plan_ms}#1 success 1", f"{plan_ms:016d}/100001/1:x/@{plan_ms}#1 success {plan_ms}"):
+        await runlog._jobs.update_one({"_id": "job/backup"}, {"$set": {"recent": [odd_text]}})
         assert "durationMs" not in (await results(runlog)).recent[0]
     await runlog.write([record(2)])
     assert [one.get("durationMs") for one in (await results(runlog)).recent] == [None, 5]
