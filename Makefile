@@ -78,7 +78,7 @@ bench-told bench-simulate bench-looks bench-limits bench-million bench-console: 
 
 assets: $(ASSETS) ## build the console's browser assets (webroot/static/vendor) with npm
 
-$(ASSETS): package.json package-lock.json $(wildcard webroot/build/*)
+$(ASSETS): package.json package-lock.json $(wildcard webroot/build/*) $(shell find webroot/static/js -name '*.js')
 	@webroot/build/setup
 
 wheel: venv-run assets ## build dist/etcron-*.whl

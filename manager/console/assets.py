@@ -4,6 +4,8 @@
 * ``/static/<tag>/<path>``: ours. The tag is a hash over all of them, and modules import each other by relative paths,
   so each import carries it too. Both are kept by browsers for ever. A tag of another manager's (behind one proxy,
   during an upgrade) still gets our file, but is not kept.
+* ``/static/<tag>/vendor/pages/<page>.js``: the scripts of a page as one file. `make assets` builds it; where a script
+  has changed since, pages load the scripts as they are.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ FOREVER: Final = "public, max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
 _TAG = re.compile(r"own-[0-9a-f]{12}")
 _VENDOR = "vendor"
+_PAGES = f"{_VENDOR}/pages"
+_ALONE = ("js/early.js", "js/main.js", "js/live/worker.js")
+"""What no page imports."""
 _WORTH_PACKING = 512
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json"}
 
@@ -45,7 +50,10 @@ class Assets:
         self._static = static
         self._manifest = _manifest_in(static)
         self._own = sorted(_own_files(static))
-        self._tag = f"own-{_hash_of(static, self._own)}"
+        scripts = [name for name in self._own if name.endswith(".js")]
+        pages = sorted(path.relative_to(static).as_posix() for path in (static / _PAGES).glob("*.js"))
+        self._pages = pages if _built_from(static) == _hash_of(static, scripts) else []
+        self._tag = f"own-{_hash_of(static, [*self._own, *self._pages])}"
         self._read: dict[Path, Asset] = {}
 
     @property
@@ -62,9 +70,13 @@ class Assets:
             raise KeyError(f"there is no asset {name!r}")
         return f"/static/{self._tag}/{name}"
 
-    def modules(self, *folders: str) -> list[str]:
-        """The URLs of our scripts right in these folders, for browsers to fetch ahead."""
-        return [self.url(name) for name in self._own if name.endswith(".js") and name.rpartition("/")[0] in folders]
+    def modules(self, page: str, *, charts: bool) -> list[str]:
+        """The URLs of what a page runs: the module that starts it, then those that browsers may fetch ahead."""
+        if (built := f"{_PAGES}/{page}.js") in self._pages:
+            return [f"/static/{self._tag}/{built}"]
+        folders = ("js", "js/live", f"js/{page}", "js/charts" if charts else "js")
+        wanted = [name for name in self._own if name.rpartition("/")[0] in folders and name not in _ALONE]
+        return [self.url(name) for name in ("js/main.js", *wanted)]
 
     def find(self, path: str) -> Asset | None:
         """The file at a path below ``/static/``, and nothing outside of it."""
@@ -91,6 +103,13 @@ def _manifest_in(static: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     return names
+
+
+def _built_from(static: Path) -> str:
+    try:
+        return (static / _PAGES / "built-from").read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def _own_files(static: Path) -> list[str]:

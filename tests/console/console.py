@@ -144,6 +144,13 @@ async def settled(page: Page) -> None:
     await expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
+async def script_of_ours(page: Page, path: str) -> str:
+    """Where the page could import one of our scripts from; what it has in its own script is another instance."""
+    source = await page.locator("script[type=module]").first.get_attribute("src")
+    assert source is not None
+    return re.sub(r"/(js|vendor)/.*", f"/js/{path}", source)
+
+
 async def overflow(page: Page) -> int:
     """By how many pixels the page is wider than its window."""
     width: int = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

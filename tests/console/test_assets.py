@@ -99,6 +99,31 @@ async def test_first_load_is_at_most_130_kb_and_charts_at_most_30_more() -> None
             assert await packed(urls) <= (160 if page.charts else 130) * 1024, url
 
 
+def scripts_of(page: str) -> list[str]:
+    return re.findall(r'(?:<script type="module" src|<link rel="modulepreload" href)="(/static/[^"]+)"', page)
+
+
+async def test_page_runs_one_built_script_and_all_of_ours_where_one_has_changed_since(tmp_path: Path) -> None:
+    if not Assets((WEBROOT / "static").resolve()).built:
+        pytest.skip("the console's assets are not built: make assets")
+    shutil.copytree(WEBROOT, tmp_path / "webroot", ignore=shutil.ignore_patterns("__pycache__"))
+    async with serving(tmp_path / "webroot") as client:
+        [built] = scripts_of(await (await client.get("/jobs")).text())
+        assert built.endswith("/vendor/pages/jobs.js"), "the scripts have changed since they were built: make assets"
+        answer = await client.get(built)
+        assert (answer.status, answer.headers["Cache-Control"]) == (200, FOREVER)
+        for page in PAGES:
+            shown = await (await client.get(re.sub(r"\{\w+\}", "a", page.path))).text()
+            assert f"/vendor/pages/{page.scripts}.js" in shown
+    with (tmp_path / "webroot/static/js/dom.js").open("a") as file:
+        file.write("// changed\n")
+    async with serving(tmp_path / "webroot") as client:
+        first, *others = scripts_of(await (await client.get("/jobs")).text())
+    assert first.endswith("/js/main.js")
+    assert len(others) > 20
+    assert not any("/vendor/pages/" in url or "/js/runs/" in url for url in others)
+
+
 async def test_old_links_to_the_list_of_jobs_go_on(webroot: Path) -> None:
     async with serving(webroot) as client:
         for asked in ("?q=a%26b&state=failing", "?label=team%3Dx", "?cursor=aXg", "?search"):

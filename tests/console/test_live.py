@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from common.clock import SystemClock
-from tests.console.console import Console, choose, settled
+from tests.console.console import Console, choose, script_of_ours, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
@@ -247,14 +247,12 @@ async def test_running_run_ends_on_its_page(console: Console, cluster: Cluster, 
 
 async def test_run_that_is_claimed_ahead_of_its_time_counts_from_then_by_itself(console: Console) -> None:
     page = await console.open("/")
-    source = await page.locator("script[type=module]").first.get_attribute("src")
-    assert source is not None
     await page.evaluate(
         """async (module) => {
           const { stamp } = await import(module);
           document.body.append(Object.assign(stamp(Date.now() + 2000, { as: "lasting" }), { id: "ahead" }));
         }""",
-        re.sub(r"/js/.*", "/js/stamp.js", source),
+        await script_of_ours(page, "stamp.js"),
     )
     await expect(page.locator("#ahead")).to_have_text("claimed")
     await expect(page.locator("#ahead")).to_have_text(re.compile(r"\d s"))

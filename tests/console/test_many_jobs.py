@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 
 JOBS, PAUSED, TEAM, A_PAGE = 10_000, 500, 2_000, 50
 WITH_RESULTS = 100
-MOST_BYTES = 170_000
+MOST_BYTES = 130_000
 ANSWERED_WITHIN_MS = 200
 
 

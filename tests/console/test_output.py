@@ -24,11 +24,13 @@ BREAKOUT = "\\033[2J\\033]8;;http://other.example\\033\\\\link \\033]0;title\\00
 """Clears a terminal, makes a link, sets its title; and the beginning of a colour."""
 LINES = 100_000
 LONG_LINE = 5_000_000
-HEAR_OF = """async ([main, job]) => {
-  const { on } = await import(main.replace(/main[.]js.*/, "live/live.js"));
-  window.heard = new Promise((resolve) => on(["runs"], ({ jobs }) => job in jobs && resolve(true)));
+HEAR_OF = """(job) => {
+  const { port } = new SharedWorker(document.body.dataset.liveWorker, { type: "module", name: "etcron" });
+  window.heard = new Promise((resolve) => {
+    port.onmessage = ({ data: { name, data } }) => name === "runs" && job in data.jobs && resolve(true);
+  });
 }"""
-"""`window.heard`: the page has been told that something became of a run of the job."""
+"""`window.heard`: the page, which the worker of all tabs tells first, knows that a run of the job has changed."""
 MOST_OUTPUT = 8 * 1024 * 1024
 
 
@@ -134,7 +136,7 @@ async def test_a_page_that_loads_again_leaves_the_place_that_was_found(
     await page.route(f"**/api/v1{path}", in_its_turn)
     await page.goto(path)
     await asked.wait()
-    await page.evaluate(HEAR_OF, [await page.locator("script[type=module]").first.get_attribute("src"), name])
+    await page.evaluate(HEAR_OF, name)
     await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
     await page.evaluate("window.heard")  # before the page has loaded: it loads once more
     has_heard.set()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.async_api import Route, expect
 
-from tests.console.console import Console, settled
+from tests.console.console import Console, script_of_ours, settled
 from tests.console.test_live import NO_SHARED_WORKER
 from tests.console.test_run_list import HAND_MADE_EVENTS
 from tests.support.cluster import Cluster
@@ -17,8 +16,8 @@ from tests.support.cluster import Cluster
 BY_HAND = NO_SHARED_WORKER + HAND_MADE_EVENTS
 REDRAW_ROWS = """
 async (folder) => {
-  const { redraw } = await import(`${folder}/redraw.js`);
-  const { h } = await import(`${folder}/dom.js`);
+  const { redraw } = await import(`${folder}redraw.js`);
+  const { h } = await import(`${folder}dom.js`);
   const box = document.body.appendChild(h("div"));
   const row = ([key, text, href]) =>
     h("p", { "data-key": key }, text, h("a", { href }, "open"), h("button", {}, "act"));
@@ -47,8 +46,7 @@ async (folder) => {
 async def test_what_is_drawn_again_stays_the_same_where_nothing_has_changed(console: Console) -> None:
     page = await console.open("/")
     await settled(page)
-    source = await page.locator("script[type=module]").first.get_attribute("src")
-    folder = re.sub(r"/js/.*", "/js", str(source))
+    folder = await script_of_ours(page, "")
     # A link that leads elsewhere is another one: a click that has begun does not end there.
     assert await page.evaluate(REDRAW_ROWS, folder) == [
         True,

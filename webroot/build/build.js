@@ -1,4 +1,5 @@
-// Builds webroot/static/vendor from node_modules: hashed names, a manifest, the notices of third parties.
+// Builds webroot/static/vendor from node_modules: hashed names, a manifest, the notices of third parties; and, in its
+// folder pages, our own scripts as one file for each page.
 // `npm ci` comes first; `make assets` does both.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -6,11 +7,13 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { compile } from "sass";
+import { hashOf, pages } from "./pages.js";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = join(HERE, "..", "..");
 const MODULES = join(ROOT, "node_modules");
 const OUT = join(HERE, "..", "static", "vendor");
+const SCRIPTS = join(HERE, "..", "static", "js");
 const BUNDLED = ["bootstrap", "@popperjs/core", "bootstrap-icons", "d3-array", "d3-color", "d3-format", "d3-interpolate", "d3-path", "d3-scale", "d3-shape", "d3-time", "d3-time-format", "internmap", "ansi_up"];
 
 /** @param {string} name @param {string} content @returns {string} the hashed name under which it was written */
@@ -83,9 +86,12 @@ const content = {
 for (const [name, text] of Object.entries(content)) {
   if (name.endsWith(".css") && text.includes("data:")) throw new Error(`${name} has a data: URL`);
 }
+const ours = { ...(await pages(SCRIPTS)), "built-from": hashOf(SCRIPTS) };
 rmSync(OUT, { recursive: true, force: true });
-mkdirSync(OUT, { recursive: true });
+mkdirSync(join(OUT, "pages"), { recursive: true });
+for (const [name, text] of Object.entries(ours)) writeFileSync(join(OUT, "pages", name), text);
 const manifest = Object.fromEntries(Object.entries(content).map(([name, text]) => [name, write(name, text)]));
 writeFileSync(join(OUT, "THIRD-PARTY-NOTICES.txt"), notices());
 writeFileSync(join(OUT, "manifest.json"), `${JSON.stringify(manifest, null, 2)}\n`);
 for (const [name, text] of Object.entries(content)) console.log(`${manifest[name]}: ${text.length} bytes`);
+console.log(`pages: ${Object.keys(ours).length - 1} files`);

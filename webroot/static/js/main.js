@@ -14,7 +14,7 @@ const { page, target } = document.body.dataset;
 startBar();
 startKeys();
 if (page === "login") {
-  await (await import("./login/page.js")).start();
+  await (await import(`./${page}/page.js`)).start();
 } else {
   startChip(byId("live"));
   const [{ start }, caller] = await Promise.all([import(`./${page}/page.js`), findCaller()]);
