@@ -11,7 +11,7 @@ from typing import Any, Final
 from common.crontab.command_text import parse_command
 from common.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
 from common.crontab.names import Names
-from common.errors import ScheduleError
+from common.errors import Problem, ScheduleError
 from common.jobs.notify import LONGEST_DESCRIPTION, EventKind
 from common.schedules.schedule import parse_cron
 
@@ -32,7 +32,14 @@ _IDENTITY: Final = frozenset({"LOGNAME", "USER"})
 
 
 class RefusedError(Exception):
-    """The line cannot be told truly. The text is the reason, and what to do instead."""
+    """The line cannot be told truly. The text is the reason, and what to do instead.
+
+    ``problem``: the same as a fault of a field, where it is one.
+    """
+
+    def __init__(self, why: str, problem: Problem | None = None) -> None:
+        self.problem = problem
+        super().__init__(why)
 
 
 class Became(StrEnum):
@@ -55,6 +62,8 @@ class Told:
     """For people; of a refused line the first one is the reason."""
     document: dict[str, Any] | None = None
     """The job."""
+    problem: Problem | None = None
+    """Of a line that is refused: its reason, where it is a fault of the schedule."""
 
     @property
     def name(self) -> str:
@@ -121,7 +130,7 @@ def _told(line: Line, settings: _Settings, names: Names, above: Sequence[str], *
             try:
                 document, notes = _job(line, settings, names, above, by_comment=by_comment)
             except RefusedError as error:
-                return Told(line=line, became=Became.REFUSED, notes=(str(error),))
+                return Told(line=line, became=Became.REFUSED, notes=(str(error),), problem=error.problem)
             return Told(line=line, became=Became.JOB, notes=tuple(notes), document=document)
         case Unreadable():
             return Told(line=line, became=Became.REFUSED, notes=(line.why,))
@@ -140,7 +149,8 @@ def _job(
     try:
         parse_cron(expr, timezone=settings.timezone, job=name)
     except ScheduleError as error:
-        raise RefusedError(str(error)) from error
+        problem = Problem(field="cronExpr", message=error.sentence, remedy=error.remedy)
+        raise RefusedError(str(error), problem) from error
     notes: list[str] = []
     if entry.user is not None and not _USER.fullmatch(entry.user):
         raise RefusedError(

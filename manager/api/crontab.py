@@ -155,10 +155,14 @@ async def _checked(parts: Parts, told: Told, caller_rights: Rights) -> _Line:
             without = {name: value for name, value in document.items() if name != "notify"}
             notes = (*told.notes, f"no notifications: {'; '.join(map(str, error.problems))}")
             return await _checked(parts, replace(told, document=without, notes=notes), caller_rights)
-        return _Line(told=told, refusal={"errors": failure_of(error).errors})
+        return _Line(told=told, refusal=_faults(*error.problems))
     except ForbiddenError as error:
         return _Line(told=told, refusal={"problem": str(error)})
     return _Line(told=told, spec=spec, warnings=warnings)
+
+
+def _faults(*problems: Problem) -> dict[str, Any]:
+    return {"errors": failure_of(InvalidInputError(problems)).errors}
 
 
 def _became(line: _Line) -> Became:
@@ -169,7 +173,7 @@ def _shown(line: _Line, now_ms: int, language: str) -> dict[str, Any]:
     told = line.told
     shown: dict[str, Any] = {"line": told.line.number, "text": told.line.text, "became": str(_became(line))}
     if told.became is Became.REFUSED:
-        return {**shown, "problem": told.notes[0]}
+        return shown | (_faults(told.problem) if told.problem else {"problem": told.notes[0]})
     shown |= {"notes": [*told.notes, *line.warnings], **line.refusal}
     if (spec := line.spec) is not None:
         shown |= {

@@ -80,6 +80,7 @@ PAGES: Final = (
     Page(path="/", name="overview", scripts="overview", menu="overview", charts=True),
     Page(path="/jobs", name="jobs", scripts="jobs", menu="jobs"),
     Page(path="/new", name="new", scripts="form", menu="jobs"),
+    Page(path="/crontab", name="crontab", scripts="crontab", menu="jobs"),
     Page(path="/jobs/{name}", name="job", scripts="job", menu="jobs", charts=True),
     Page(path="/jobs/{name}/edit", name="edit", scripts="form", menu="jobs"),
     Page(path="/runs", name="runs", scripts="runs", menu="runs"),

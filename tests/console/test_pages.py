@@ -13,7 +13,8 @@ from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
 PAGES = {
-    "overview": "/", "jobs": "/jobs?label=seen", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit",
+    "overview": "/", "jobs": "/jobs?label=seen", "new": "/new", "crontab": "/crontab",
+    "job": "/jobs/shown", "edit": "/jobs/shown/edit",
     "runs": "/runs", "run": "/runs/{run}", "workers": "/workers", "worker": "/workers/worker-1",
     "timeline": "/timeline", "alerts": "/alerts",
     "notifications": "/notifications", "system": "/system",

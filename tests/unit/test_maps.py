@@ -16,8 +16,8 @@ MAPS = [
         "cli", "cli/crontab", "cli/manifests", "cli/processes", "common", "common/clocks", "common/configuration",
         "common/crontab", "common/etcd", "common/jobs", "common/notices", "common/process", "common/protocol",
         "common/runlog", "common/schedules", "common/words", "manager", "manager/api", "manager/background",
-        "manager/cluster", "manager/console", "manager/http", "manager/use_cases", "manager/views", "manager/watch", "worker",
-        "worker/guardian", "worker/launcher", "worker/lead", "worker/machine", "worker/plan", "worker/record",
+        "manager/cluster", "manager/console", "manager/http", "manager/use_cases", "manager/views", "manager/watch",
+        "worker", "worker/guardian", "worker/launcher", "worker/lead", "worker/machine", "worker/plan", "worker/record",
         "worker/run",
     )
 ]  # fmt: skip

@@ -41,7 +41,7 @@ async def test_every_line_is_told_then_its_jobs_are_saved_in_one_step(manager: M
     }  # fmt: skip
     assert any("no notifications" in note for note in backup["notes"])
     assert "@reboot" in lines[3]["problem"]
-    assert "Minute 61 is not between 0 and 59" in lines[4]["problem"]
+    assert lines[4]["errors"][0]["message"] == "Minute 61 is not between 0 and 59"
     assert (await manager.get("/api/v1/jobs"))["total"] == 0
 
     results = (await manager.call("POST", PATH, body))["results"]

@@ -89,7 +89,7 @@ async def test_whatever_the_document_allows_and_more_never_ends_in_a_500(
     """Schemathesis makes requests from the document, good and bad ones, and looks at each answer.
 
     Its phase `coverage` goes through what each field may be, which once is enough: on a job that is there, and of its
-    definition where it is saved, for what is only checked is read by the same code.
+    definition where it is saved, for what is only checked, or is of a crontab, is read by the same code.
     """
     phases = "coverage,fuzzing" if known else "fuzzing"
     if known:
@@ -97,7 +97,8 @@ async def test_whatever_the_document_allows_and_more_never_ends_in_a_500(
         await working_manager.write([record_of(RunId.planned("j", 1000))])
         parameters = {"path.name": "j", "path.id": "j%401000%231", "path.revision": job["revision"]}
         lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in parameters.items()]
-        lines += ["[[operations]]", 'include-path = "/api/v1/jobs/check"', "phases.coverage.enabled = false"]
+        for path in ("jobs/check", "crontab", "crontab/preview"):
+            lines += ["[[operations]]", f'include-path = "/api/v1/{path}"', "phases.coverage.enabled = false"]
         (tmp_path / "schemathesis.toml").write_text("\n".join(["[parameters]", *lines, ""]))
     known_as = await as_administrator(working_manager)
     url = str(working_manager.http.make_url("/")).rstrip("/")

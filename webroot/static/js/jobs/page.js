@@ -113,7 +113,7 @@ const nothingFound = () => [h("p", {}, t("jobs.none.found")), h("button", { type
 function nothingYet() {
   return [
     h("p", {}, t("jobs.none")), h("p", {}, h("a", { class: "btn btn-primary", href: "/new" }, icon("plus-lg"), " ", t("jobs.first"))),
-    h("p", {}, t("jobs.crontab"), " ", h("code", {}, "crontab -l | etcron crontab import -")),
+    h("p", {}, h("a", { href: "/crontab" }, t("title.crontab"))),
   ];
 }
 

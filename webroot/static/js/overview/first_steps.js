@@ -9,7 +9,7 @@ export function showFirstSteps(part, seen) {
   redraw(part, seen && h("ol", { class: "first-steps" },
     seen.workers?.total === 0 && step("worker", h("pre", {}, h("code", {}, "etcron start worker --config worker.json"))),
     step("job", mayAnything("editor") && h("a", { class: "btn btn-primary", href: "/new" }, icon("plus-lg"), " ", t("jobs.first"))),
-    step("crontab", h("pre", {}, h("code", {}, "crontab -l | etcron crontab import -")))));
+    step("crontab", mayAnything("editor") && h("a", { class: "btn btn-plain", href: "/crontab" }, t("title.crontab")))));
 }
 
 /** @param {string} name @param {import("../dom.js").Child} how */

@@ -38,7 +38,7 @@ export function pagesLike(wanted) {
   const menu = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll(".bar nav a:not([hidden])")]);
   const pages = menu.map((link) => ({ glyph: "chevron-right", label: link.textContent?.trim() ?? "", go: to(link.pathname) }));
   const others = [
-    ...(mayAnything("editor") ? [{ glyph: "plus-lg", label: t("jobs.new"), go: to("/new") }] : []),
+    ...(mayAnything("editor") ? [{ glyph: "plus-lg", label: t("jobs.new"), go: to("/new") }, { glyph: "list-ul", label: t("title.crontab"), go: to("/crontab") }] : []),
     { glyph: "bell", label: t("title.notifications"), go: to("/notifications") },
     { glyph: "person", label: t("title.account"), go: to("/account") },
     { glyph: "keyboard", label: t("help.open"), go: showHelp },

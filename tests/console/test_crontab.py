@@ -1,0 +1,73 @@
+"""A crontab that is pasted: each line is told, in the reader's language, and its jobs are saved in one step."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import expect
+
+from tests.console.console import Console, findings, overflow, settled
+from tests.support.cluster import Cluster
+
+TEXT = """\
+# nightly
+30 2 * * * /usr/local/bin/{name} --full
+@reboot /usr/local/bin/start
+61 * * * * /bin/late
+"""
+
+
+async def test_paste_preview_mend_and_save(console: Console, cluster: Cluster, name: str) -> None:
+    page = await console.open("/jobs")
+    await page.get_by_role("link", name="Paste a crontab").first.click()
+    text = page.get_by_label("Crontab", exact=True)
+    await expect(text).to_be_focused()
+    await expect(page.get_by_label("Time zone of its machine")).to_have_value("Europe/Berlin")
+    await page.get_by_label("Time zone of its machine").fill("Mars")
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.locator("#problem")).to_contain_text("Time zone of its machine: 'Mars' is not a known time zone")
+    await page.get_by_label("Time zone of its machine").fill("Europe/Berlin")
+
+    await text.fill(TEXT.format(name=name))
+    await page.get_by_label("Labels of the jobs").fill("team=billing, host=web-1")
+    await page.get_by_role("button", name="Preview").click()
+    told = page.locator("#told")
+    await expect(told.get_by_role("heading")).to_have_text("1 new job, 2 refused, 4 lines")
+    await expect(page.locator("#problem")).to_be_empty()
+    rows = told.locator("tbody tr")
+    await expect(rows).to_have_count(3)
+    await expect(rows.nth(0)).to_contain_text("At 02:30, as the worker's user")
+    await expect(rows.nth(1)).to_contain_text("@reboot")
+    await expect(rows.nth(2)).to_contain_text("Minute 61 is not between 0 and 59; write 0-59")
+    assert await findings(page) == []
+    await console.shoot_all(page, "crontab-preview", whole=True)
+
+    await text.fill(TEXT.format(name=name).replace("61 *", "5 *"))
+    await expect(told).to_be_hidden()  # nobody saves what was not looked at
+    await page.get_by_role("button", name="Preview").click()
+    await told.get_by_role("button", name="Create 2 jobs").click()
+    await expect(told.get_by_role("heading")).to_have_text("2 jobs created, paused")
+    await expect(page.locator("#announcer")).to_have_text("2 jobs created, paused")
+    await console.shoot_all(page, "crontab-saved")
+    job = told.get_by_role("link", name=name)
+    saved = await cluster.get(f"/api/v1/jobs/{await job.text_content()}")
+    assert (saved["state"], saved["spec"]["labels"]) == ("paused", {"team": "billing", "host": "web-1"})
+    await page.get_by_role("button", name="Preview").click()
+    await expect(told).to_contain_text("There is a job of this name: it stays as it is")
+    await expect(told.get_by_role("button")).to_have_count(0)
+    await job.click()
+    await settled(page)
+    await expect(page.locator("h1")).to_contain_text(name)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_lines_are_told_in_chinese(console: Console, width: int) -> None:
+    page = await console.open("/crontab", width=width, locale="zh-CN")
+    await page.get_by_label("crontab", exact=True).fill(TEXT.format(name="x") + "MAILTO=ops\n* * * *\n")
+    await page.get_by_role("button", name="预览").click()
+    rows = page.locator("#told tbody tr")
+    await expect(rows.nth(1)).to_contain_text("@reboot 没有对应的写法")
+    await expect(rows.nth(2)).to_contain_text("分 61 不在 0 到 59 之间")
+    await expect(rows.nth(3)).to_contain_text("以下任务把输出和失败发送到渠道 mail-ops")
+    await expect(rows.nth(4)).to_contain_text("它没有五个字段和命令")
+    assert await overflow(page) == 0
+    await console.shoot(page, f"crontab-zh-{width}", whole=True)
