@@ -92,14 +92,24 @@ class SharedConfig:
         Key(name="etcdDialTimeout", kind=_MILLISECONDS, help="ms to wait for a connection to etcd", legacy=True), 5000
     )
     etcd_tls: TlsFiles | None = setting(
-        Key(name="etcdTls", kind=Tls(), help="TLS to etcd: ca=FILE[,cert=FILE,key=FILE][,serverName=NAME]")
+        Key(
+            name="etcdTls",
+            kind=Tls(),
+            help="TLS to etcd; only ca is needed (as a flag: ca=FILE[,cert=FILE,key=FILE][,serverName=NAME])",
+        )
     )
     etcd_user: str | None = setting(Key(name="etcdUser", kind=UserName(), help="user of etcd, where it asks for one"))
     etcd_password: str | None = setting(
-        Key(name="etcdPassword", kind=Password(), help="its password", secret=True, flagless=True)
+        Key(
+            name="etcdPassword",
+            kind=Password(),
+            help="its password; better: etcdPasswordFile",
+            secret=True,
+            flagless=True,
+        )
     )
     etcd_password_file: Path | None = setting(
-        Key(name="etcdPasswordFile", kind=File(), help="file with its password (better than etcdPassword)")
+        Key(name="etcdPasswordFile", kind=File(), help="file with the password of etcdUser and nothing else")
     )
     key_prefix: str = setting(
         Key(
@@ -113,7 +123,7 @@ class SharedConfig:
         Key(
             name="mongodbUri",
             kind=Text("a URI that begins with mongodb:// or mongodb+srv://", r"mongodb(\+srv)?://[^\s\0]+"),
-            help="the log store",
+            help="the log store; TLS as MongoDB has it: ?tls=true&tlsCAFile=/etc/etcron/ca.pem",
             secret=True,
             legacy=True,
         ),
@@ -151,7 +161,12 @@ class SharedConfig:
         Key(name="hedgeMs", kind=WholeNumber(1, 60_000), help="when the second worker in rank tries a fire"), 500
     )
     max_clock_skew_ms: int = setting(
-        Key(name="maxClockSkewMs", kind=WholeNumber(1, 60_000), help="beyond this a process decides nothing"), 250
+        Key(
+            name="maxClockSkewMs",
+            kind=WholeNumber(1, 60_000),
+            help="how far a process's clock may be from the others'; beyond this it decides and saves nothing",
+        ),
+        250,
     )
     cluster_name: str | None = setting(
         Key(
@@ -170,7 +185,12 @@ class SharedConfig:
     )
     log_level: str = setting(Key(name="logLevel", kind=OneOf(LOG_LEVELS), help="what is logged"), "info")
     log_format: str = setting(
-        Key(name="logFormat", kind=OneOf(("text", "json")), help="lines for people, or a JSON object a line"), "text"
+        Key(
+            name="logFormat",
+            kind=OneOf(("text", "json")),
+            help="text: lines for people; json: an object a line with time, level, logger, message, action",
+        ),
+        "text",
     )
     origins: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Key name -> where its value came from; "default" where it is not in here."""
@@ -211,7 +231,11 @@ class ManagerConfig(SharedConfig):
         Key(name="apiWriteTimeout", kind=_MILLISECONDS, help="ms for an answer to be taken", legacy=True), 5000
     )
     allow_unauthenticated: bool = setting(
-        Key(name="allowUnauthenticated", kind=Truth(), help="listen beyond this machine without a login"),
+        Key(
+            name="allowUnauthenticated",
+            kind=Truth(),
+            help="listen beyond this machine without a login; by itself it means auth: off, for two more releases",
+        ),
         False,
     )
     etcd_quota_bytes: int = setting(
@@ -223,7 +247,11 @@ class ManagerConfig(SharedConfig):
         2 * 1024**3,
     )
     auth: AuthMode = setting(
-        Key(name="auth", kind=Words(AuthMode), help="whether callers have to be known: off, warn (log only), required"),
+        Key(
+            name="auth",
+            kind=Words(AuthMode),
+            help="whether callers have to be known: off, warn (logs who would be refused), required",
+        ),
         AuthMode.REQUIRED,
     )
     audit_dir: Path = setting(
@@ -231,10 +259,18 @@ class ManagerConfig(SharedConfig):
         default_factory=default_audit_dir,
     )
     signing_key_file: Path | None = setting(
-        Key(name="signingKeyFile", kind=File(), help="private key that jobs, runs and kills are signed with")
+        Key(
+            name="signingKeyFile",
+            kind=File(),
+            help="private key (Ed25519, PEM, for its owner alone) that jobs, runs and kills are signed with",
+        )
     )
     socket: Path | None = setting(
-        Key(name="socket", kind=SocketPath(), help="Unix socket to listen on, too: system users of this machine")
+        Key(
+            name="socket",
+            kind=SocketPath(),
+            help="Unix socket to listen on, too: system users of this machine, by uid and groups",
+        )
     )
     trust_owner: bool = setting(
         Key(
@@ -266,7 +302,7 @@ class ManagerConfig(SharedConfig):
         Key(
             name="oidcRedirectUri",
             kind=Text("https://HOST/api/v1/login/oidc/callback", r"https?://[!-~]{1,300}/api/v1/login/oidc/callback"),
-            help="where the provider sends browsers back to (behind a proxy; else what the browser has called)",
+            help="where the provider sends browsers back to; needed behind a proxy (else what the browser has called)",
         )
     )
     oidc_scopes: str = setting(
@@ -307,7 +343,7 @@ class ManagerConfig(SharedConfig):
         Key(
             name="proxyUserHeader",
             kind=Header(),
-            help="header in which a trusted proxy names the user, e.g. X-Remote-User",
+            help="header in which a trusted proxy names the user, e.g. X-Remote-User; a proof is needed",
         )
     )
     proxy_groups_header: str | None = setting(
@@ -317,14 +353,14 @@ class ManagerConfig(SharedConfig):
         Key(
             name="proxySecretFile",
             kind=File(),
-            help="proof that it is the proxy: file with the secret that it sends as X-Etcron-Proxy-Secret",
+            help="proof: file with the secret (20 characters or more) that it sends as X-Etcron-Proxy-Secret",
         )
     )
     proxy_ca: Path | None = setting(
         Key(
             name="proxyCa",
             kind=File(),
-            help="proof that it is the proxy: who signs its client certificate, and no other",
+            help="proof: who signs the proxy's client certificate, and no other; needs tlsCert and proxyName",
         )
     )
     proxy_name: str | None = setting(
@@ -338,14 +374,14 @@ class ManagerConfig(SharedConfig):
         Key(
             name="proxyUid",
             kind=WholeNumber(0, 2**32 - 2),
-            help="proof that it is the proxy: it calls through the Unix socket, as this system user",
+            help="proof: the proxy calls through the Unix socket, as this system user",
         )
     )
     max_jobs: int = setting(
         Key(
             name="maxJobs",
             kind=WholeNumber(1, 10_000_000),
-            help="jobs that there may be; a save of one more is refused",
+            help="jobs that there may be; a save of one more is refused (409)",
         ),
         1_000_000,
     )
@@ -353,7 +389,7 @@ class ManagerConfig(SharedConfig):
         Key(
             name="connectionsPerAddress",
             kind=WholeNumber(1, 100_000),
-            help="connections that one address may have at a time; behind a proxy of ours, calls",
+            help="connections that one address may have at a time (429 beyond); behind a proxy, calls",
         ),
         128,
     )
@@ -361,7 +397,7 @@ class ManagerConfig(SharedConfig):
         Key(
             name="proxies",
             kind=Addresses(),
-            help="addresses of proxies: X-Forwarded-For is believed, and any number of connections taken, of these",
+            help="addresses of proxies: any number of connections, and their X-Forwarded-For names the caller",
         ),
         (),
     )
@@ -375,14 +411,18 @@ class ManagerConfig(SharedConfig):
         )
     )
     notifier: bool = setting(
-        Key(name="notifier", kind=Truth(), help="whether this manager makes notices of what happens, and sends them"),
+        Key(
+            name="notifier",
+            kind=Truth(),
+            help="whether this manager makes notices and sends them; one process has to, else they wait",
+        ),
         True,
     )
     heartbeat_url: str | None = setting(
         Key(
             name="heartbeatUrl",
             kind=SecretUrl(),
-            help="called each minute by the notifier: what watches it tells of the end of etcron itself",
+            help="called each minute by the notifier, so that a service elsewhere notices the end of etcron itself",
             secret=True,
             flagless=True,
         )
@@ -391,7 +431,7 @@ class ManagerConfig(SharedConfig):
         Key(
             name="secretsDirectory",
             kind=Directory(),
-            help="a file for each secret that a channel names (beside those that systemd hands over)",
+            help="a file (mode 0600 or 0400) for each secret that a channel names, beside those of LoadCredential=",
         )
     )
     notice_networks: tuple[str, ...] = setting(
@@ -403,7 +443,7 @@ class ManagerConfig(SharedConfig):
         (),
     )
     tls_cert: Path | None = setting(
-        Key(name="tlsCert", kind=File(), help="certificate (and its chain, PEM) to serve HTTPS with")
+        Key(name="tlsCert", kind=File(), help="certificate with its chain (PEM): the port then speaks HTTPS alone")
     )
     tls_key: Path | None = setting(Key(name="tlsKey", kind=File(), help="its key (PEM)"))
     webroot: Path | None = setting(
@@ -419,7 +459,7 @@ class WorkerConfig(SharedConfig):
         Key(
             name="metricsPort",
             kind=WholeNumber(0, 65_535),
-            help="port for /metrics, /livez and /readyz of this worker (0: none); with processes the first one's",
+            help="port for /metrics, /livez and /readyz of this worker (0: none); further processes have the next",
         ),
         0,
     )
@@ -453,7 +493,7 @@ class WorkerConfig(SharedConfig):
         Key(
             name="allowedUsers",
             kind=SystemUsers(),
-            help="users that jobs may run as here (the worker has to be root); where there are any, root only if named",
+            help="users that jobs may run as (the worker has to be root); root only where it is named",
         ),
         (),
     )
@@ -468,7 +508,11 @@ class WorkerConfig(SharedConfig):
         Key(name="noNewPrivileges", kind=Truth(), help="no command gains rights by what it executes (sudo, su)"), False
     )
     secrets_file: Path | None = setting(
-        Key(name="secretsFile", kind=File(), help="JSON: where secrets lie, and which jobs may have which")
+        Key(
+            name="secretsFile",
+            kind=File(),
+            help="JSON: where secrets lie, and which jobs may have which (docs/guides/secrets.md)",
+        )
     )
     signing: SigningMode = setting(
         Key(
@@ -482,14 +526,19 @@ class WorkerConfig(SharedConfig):
         Key(name="jobLogBatchSize", kind=WholeNumber(1, 10_000), help="log documents in one insert", legacy=True), 100
     )
     job_log_commit_timeout_ms: int = setting(
-        Key(name="jobLogCommitTimeout", kind=_MILLISECONDS, help="ms until a batch goes that is not full", legacy=True),
+        Key(
+            name="jobLogCommitTimeout",
+            kind=_MILLISECONDS,
+            help="ms until a batch goes that is not full (3000 for at most 10 s while due fires wait for slots)",
+            legacy=True,
+        ),
         1000,
     )
     spool_limit_bytes: int = setting(
         Key(
             name="spoolLimitBytes",
             kind=WholeNumber(16 * 2**20, 2**50),
-            help="bytes of disk for records that wait for the log store; outputs are cut from half of it on",
+            help="bytes of disk for waiting records: from half of it on outputs are cut, at the limit dropped",
         ),
         2**30,
     )
@@ -508,7 +557,7 @@ class WorkerConfig(SharedConfig):
         Key(
             name="logRetentionDays",
             kind=WholeNumber(0, 36_500),
-            help="days from its plan time after which a record is removed from the log store (0: at no age)",
+            help="days after its plan time until a record is removed from the log store (0: never)",
         ),
         0,
     )
@@ -516,7 +565,7 @@ class WorkerConfig(SharedConfig):
         Key(
             name="logRetentionPerJob",
             kind=WholeNumber(0, 1_000_000),
-            help="records of a job, the newest, that stay in the log store (0: any number)",
+            help="newest records of a job that stay in the log store, beside those of the last two hours (0: all)",
         ),
         0,
     )

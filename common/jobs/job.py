@@ -2,7 +2,7 @@
 
 Each field's annotation says how pydantic reads it (``kinds``, ``values``), what it means and how the console shows it.
 From these come the reader, the JSON Schema of the API, the console's form, definition and comparison, the table in
-``docs/reference/jobs.md`` and the help of ``etcron job save``.
+``docs/reference/fields.md`` and the help of ``etcron job save``.
 
 Pure: pydantic, standard library and its neighbours.
 """

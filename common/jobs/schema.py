@@ -25,5 +25,5 @@ def job_schema() -> Schema:
             schema["properties"][name]["default"] = default
     return {
         **schema, "required": ["command"], "anyOf": rules(), "x-sections": list(SECTIONS), "x-timing": list(TIMING),
-        "description": "One of cronExpr, every, after and at is needed. Every field: docs/reference/jobs.md.",
+        "description": "One of cronExpr, every, after and at is needed. Every field: docs/reference/fields.md.",
     }  # fmt: skip

@@ -2,7 +2,6 @@
 
 describe.py                     a cron expression
 job_words.py phrases.py         a trigger with all that stands beside it; what the words are made of
-job_table.py                    the table in ``docs/reference/jobs.md``
 progress.py                     lines that tell how far a command is
 messages.py                     which message a text of etcron's is, with its values
 """

@@ -87,25 +87,37 @@ def families(seen: Measured) -> Iterator[Metric]:
     yield from _servers(seen.report)
     yield from _audit(seen.audit)
     if seen.sessions is not None:
-        yield _gauge("etcron_sessions_open", "Sessions of people who have logged in.", seen.sessions)
+        yield _gauge("etcron_sessions_open", "Sessions of people, on all managers.", seen.sessions)
     yield from _notices(seen)
-    yield _gauge("etcron_live_outputs", "Runs whose output this manager reads for who looks.", seen.live_outputs)
+    yield _gauge(
+        "etcron_live_outputs",
+        "Runs whose output somebody follows through this manager: take the sum.",
+        seen.live_outputs,
+    )
     yield from _jobs(seen)
     if seen.workers is not None:
         yield from _workers(seen.workers, seen.clocks, seen.report.clocks["maxClockSkewMs"])
 
 
 def _servers(report: Report) -> Iterator[Metric]:
-    ready = GaugeMetricFamily("etcron_ready", "1 for the state that /readyz tells.", labels=["state"])
+    ready = GaugeMetricFamily("etcron_ready", "1 for the state that /readyz of this manager reports.", labels=["state"])
     for state in _READY:
         ready.add_metric([state], report.state == state)
     yield ready
     yield _gauge("etcron_problems", "How many problems /readyz names.", len(report.problems))
-    yield _gauge("etcron_etcd_up", "1 where etcd answers a linearizable read.", report.etcd["state"] != "unreachable")
-    yield _gauge("etcron_log_store_up", "1 where the log store answers.", report.log_store["state"] == "ok")
+    yield _gauge(
+        "etcron_etcd_up",
+        "1 if etcd answers a linearizable read, which takes a quorum.",
+        report.etcd["state"] != "unreachable",
+    )
+    yield _gauge("etcron_log_store_up", "1 if the log store answers.", report.log_store["state"] == "ok")
     size = GaugeMetricFamily("etcron_etcd_database_bytes", "Size of a member's database.", labels=["endpoint"])
     alarms = GaugeMetricFamily("etcron_etcd_alarms", "Alarms that a member has raised.", labels=["endpoint"])
-    quota = GaugeMetricFamily("etcron_etcd_quota_bytes", "What it may grow to (etcdQuotaBytes).", labels=["endpoint"])
+    quota = GaugeMetricFamily(
+        "etcron_etcd_quota_bytes",
+        "What it may grow to (etcdQuotaBytes), as etcd does not tell it.",
+        labels=["endpoint"],
+    )
     for member in report.etcd["endpoints"]:
         if "dbSizeBytes" in member:
             quota.add_metric([member["endpoint"]], member["quotaBytes"])
@@ -117,15 +129,19 @@ def _servers(report: Report) -> Iterator[Metric]:
 
 
 def _audit(audit: AuditState) -> Iterator[Metric]:
-    yield _gauge("etcron_audit_waiting", "This manager's audit entries that the log store lacks.", audit.waiting)
-    yield _gauge("etcron_audit_not_on_disk", "Of these, those in memory alone.", audit.not_on_disk)
+    yield _gauge("etcron_audit_waiting", "Entries of this manager's audit that the log store lacks.", audit.waiting)
+    yield _gauge(
+        "etcron_audit_not_on_disk", "Of these, those that are not on the manager's disk either.", audit.not_on_disk
+    )
     yield _gauge("etcron_audit_lost", "Audit entries that found no room, since this manager started.", audit.lost)
-    logins = CounterMetricFamily("etcron_logins", "Logins at this manager.", labels=["way", "outcome"])
+    logins = CounterMetricFamily(
+        "etcron_logins", "Logins at this manager; refused: a wrong password.", labels=["way", "outcome"]
+    )
     for way, action in LOGINS.items():
         for outcome in Outcome:
             logins.add_metric([way, outcome.replace(" ", "_")], audit.logins.get((action, outcome), 0))
     yield logins
-    refused = CounterMetricFamily("etcron_calls_refused", "Other calls that this manager has refused.", labels=["via"])
+    refused = CounterMetricFamily("etcron_calls_refused", "Other calls that it has refused (401, 403).", labels=["via"])
     for via in Via:
         refused.add_metric([via], audit.refused.get(via, 0))
     yield refused
@@ -138,7 +154,7 @@ def _notices(seen: Measured) -> Iterator[Metric]:
             notices.add_metric([state], count)
         yield notices
         failing = sum(one.is_failing for one in seen.waiting.channels.values())
-        yield _gauge("etcron_channels_failing", "Channels whose messages cannot be sent for minutes.", failing)
+        yield _gauge("etcron_channels_failing", "Channels whose messages are refused, or put off for minutes.", failing)
         since_ms = seen.waiting.oldest_ms
         oldest_s = 0.0 if since_ms is None else max(0.0, (seen.now_ms - since_ms) / 1000)
         yield _gauge("etcron_notices_oldest_seconds", "For how long the oldest thing has waited to be told.", oldest_s)
@@ -160,19 +176,33 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
             jobs.add_metric([state], seen.jobs.get(state, 0))
         yield jobs
         blocked = len(seen.report.blocked)
-        yield _gauge("etcron_jobs_blocked", "Jobs that do not fire yet, for their marks lie ahead.", blocked)
+        yield _gauge(
+            "etcron_jobs_blocked",
+            "Jobs that a wrong clock keeps from firing (etcron job unblock); at most 1,000.",
+            blocked,
+        )
         unsigned = seen.report.jobs.unsigned_count or 0
-        yield _gauge("etcron_jobs_unsigned", "Jobs that no manager has signed, where this one signs.", unsigned)
+        yield _gauge(
+            "etcron_jobs_unsigned",
+            "Jobs without a signature that this manager knows; 0 where it signs nothing.",
+            unsigned,
+        )
     if seen.failing is not None:
         yield _gauge(
-            "etcron_jobs_failing", "Jobs whose newest record is failed, timeout, lost or missed.", seen.failing
+            "etcron_jobs_failing",
+            "Jobs whose newest record is failed, timeout, lost or missed; at most 1,000.",
+            seen.failing,
         )
     if (without := seen.report.jobs.without_worker_count) is not None:
-        yield _gauge("etcron_jobs_without_worker", "Enabled jobs that no live worker fits.", without)
+        yield _gauge("etcron_jobs_without_worker", "Enabled jobs that fit no live worker's labels and slots.", without)
     if seen.open_runs is not None:
-        yield _gauge("etcron_runs_open", "Runs that are claimed, or going.", seen.open_runs)
+        yield _gauge("etcron_runs_open", "Runs that are claimed or running.", seen.open_runs)
     if seen.oldest_run_s is not None:
-        yield _gauge("etcron_oldest_run_seconds", "For how long the oldest open run has been going.", seen.oldest_run_s)
+        yield _gauge(
+            "etcron_oldest_run_seconds",
+            "Since when the oldest of them was due: a command that hangs shows here.",
+            seen.oldest_run_s,
+        )
     if seen.today is not None:
         fires = GaugeMetricFamily(
             "etcron_fires_today", "Fires planned since 00:00 UTC that have a record.", labels=["status"]
@@ -188,7 +218,9 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
 
 def _recent(by_status: Mapping[Verdict, int]) -> Metric:
     recent = GaugeMetricFamily(
-        "etcron_fires_recent", "Fires planned in this hour and the last that have a record.", labels=["status"]
+        "etcron_fires_recent",
+        "The same of this hour and the last: an alert on it ends with its cause.",
+        labels=["status"],
     )
     for status, count in by_status.items():
         recent.add_metric([status], count)
@@ -197,12 +229,14 @@ def _recent(by_status: Mapping[Verdict, int]) -> Metric:
 
 def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None, max_skew_ms: int) -> Iterator[Metric]:
     states = [worker_state(worker) for worker in workers]
-    by_state = GaugeMetricFamily("etcron_workers", "Workers by state.", labels=["state"])
+    by_state = GaugeMetricFamily(
+        "etcron_workers", "Workers by state; those that left count for 30 days.", labels=["state"]
+    )
     for state in _WORKER_STATES:
         by_state.add_metric([state.replace(" ", "_")], states.count(state))
     yield by_state
     live = {worker.member.worker: worker for worker in workers if worker.member is not None and worker.member.attached}
-    accepting = _of_workers("accepting", "1 where it takes fires.")
+    accepting = _of_workers("accepting", "1 if it takes fires.")
     slots = _of_workers("slots", "Its slots.")
     for name, worker in live.items():
         assert worker.member is not None, "it is live"
@@ -211,7 +245,7 @@ def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None, max_skew_ms: 
     yield accepting
     yield slots
     yield from _beats(live)
-    offset = _of_workers("clock_offset_seconds", "Its clock's distance from the median of all, where compared.")
+    offset = _of_workers("clock_offset_seconds", "How far its clock is ahead of the median of all; needs three.")
     for name in live:
         measured = None if clocks is None else clocks.measured.get(name)
         if measured is not None and not measured.tells_nothing(max_skew_ms):
@@ -220,11 +254,11 @@ def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None, max_skew_ms: 
 
 
 def _beats(live: Mapping[str, SeenWorker]) -> Iterable[Metric]:
-    free = _of_workers("free_slots", "Slots that no run has.")
-    running = _of_workers("running", "Runs that are going there.")
+    free = _of_workers("free_slots", "Slots that no run uses.")
+    running = _of_workers("running", "Runs that are going on it.")
     waiting = _of_workers("waiting_fires", "Due fires that wait there for a slot.")
     unsent = _of_workers("unsent_records", "Records that the log store has not acknowledged yet.")
-    ending = _of_workers("ending_runs", "Runs that have ended, but for processes that it cannot end: their locks wait.")
+    ending = _of_workers("ending_runs", "Runs whose processes it cannot end: their locks wait.")
     for name, worker in live.items():
         if (beat := worker.beat) is not None:
             free.add_metric([name], beat.free_slots)

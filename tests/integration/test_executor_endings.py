@@ -218,7 +218,7 @@ async def test_what_is_left_in_the_group_is_ended_and_the_verdict_stands(command
 
 
 async def test_service_in_a_session_of_its_own_goes_on_after_a_run_that_ended_by_itself() -> None:
-    """As docs/reference/jobs.md says how to start one."""
+    """As docs/guides/jobs.md says how to start one."""
     async with executing() as runs:
         run_id = runs.start("setsid --wait sh -c 'sleep 300 >/dev/null 2>&1 &'")
         assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS

@@ -61,7 +61,7 @@ _ODD: Final[tuple[Any, ...]] = (
 def known() -> Iterator[Document]:
     """Valid jobs of the documentation and the examples; then each mistake that the tests of the reader know."""
     yield from (dict(one.document) for one in read_manifests([str(ROOT / "examples" / "jobs")]))
-    text = (ROOT / "docs" / "reference" / "jobs.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "jobs.md").read_text(encoding="utf-8")
     for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL):
         yield from (dict(one) for one in read_documents(block))
     for _, fields, *_ in BAD:

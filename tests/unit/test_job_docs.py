@@ -1,4 +1,4 @@
-"""The documentation of jobs is what the program does: the table of fields, and every example."""
+"""Every example of a job is one, and together they show every field."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from common.jobs.job import JobSpec
 from common.jobs.kinds import Members, members_of
 from common.jobs.reader import parse_job
 from common.schedules.moment import parse_moment
-from common.words.job_table import with_table
 from manager.views.advice import schedule_problems
 
 ROOT = Path(__file__).resolve().parents[2]
-JOBS_MD = ROOT / "docs" / "reference" / "jobs.md"
+JOBS_MD = ROOT / "docs" / "guides" / "jobs.md"
 EXAMPLES = read_manifests([str(ROOT / "examples" / "jobs")])
 BLOCKS = re.findall(r"```yaml\n(.*?)```", JOBS_MD.read_text(encoding="utf-8"), re.DOTALL)
 NOW_MS = parse_moment("2026-11-21T00:00Z").ms
@@ -42,16 +41,6 @@ def all_paths() -> set[str]:
         for member in field.kind.members
     }
     return nested | set(fields)
-
-
-def test_table_of_fields_is_the_one_that_jobs_are_read_by() -> None:
-    text = JOBS_MD.read_text(encoding="utf-8")
-    assert with_table(text) == text, "run: python -m common.words.job_table docs/reference/jobs.md"
-
-
-def test_document_without_a_place_for_the_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="no place for the table"):
-        with_table("# A job\n")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])

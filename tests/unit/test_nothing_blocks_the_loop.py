@@ -45,7 +45,6 @@ KNOWN: Final = {
     "common/etcd/_rpc.py lacks_descriptors": KERNEL, "common/etcd/auth.py with_password_file": THREAD,
     "common/etcd/certificates.py": THREAD, "common/schedules/zones.py": INSTALLED,
     "common/signing/": START, "worker/generations.py open": START,
-    "common/words/job_table.py": "of `make`, not of a server",
     "manager/http/tcp_owner.py _listed": THREAD, "manager/http/unix_socket.py": START,
     "manager/access/oidc/provider.py _context": THREAD, "manager/http/outgoing.py addresses": THREAD,
     "manager/access/audit_files.py": THREAD, "manager/notices/ways.py _context": THREAD,

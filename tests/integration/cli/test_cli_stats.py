@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from cli.stats import parser
 from cli.times import local
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
@@ -18,7 +15,6 @@ from tests.support.open_runs import now_ms, record_of
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 DAY_MS = 86_400_000
-_DOCS = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 
 
 async def test_days_that_had_something_and_their_total(etcron: Etcron, manager: Managed) -> None:
@@ -46,13 +42,6 @@ async def test_nothing_and_nobody(etcron: Etcron) -> None:
     unknown = await etcron("stats", "nobody")
     assert (unknown.status, "there is no job nobody" in unknown.err) == (3, True)
     assert (await etcron("stats", "--days", "401")).status == 2
-
-
-def test_every_option_is_documented() -> None:
-    documented = _DOCS.read_text().partition("## Statistics")[2]
-    options = [option for action in parser()._actions for option in action.option_strings[-1:]]
-    assert [option for option in options if option not in _DOCS.read_text()] == []
-    assert "etcron stats backup --days 7" in documented
 
 
 async def test_forecast_tells_the_hours_and_the_fullest_minutes_with_their_jobs(

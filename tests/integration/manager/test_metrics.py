@@ -278,7 +278,7 @@ async def test_documents_and_alerts_name_what_there_is(manager: Managed) -> None
     clocks = Clocks(count=3, measured={"w1": Measured(offset_ms=5, clock="c")})
     await manager.etcd.put(manager.keys.clocks, clocks.to_json())
     there = {name.partition("{")[0] for name in await scrape(manager)}
-    of_a_manager = (ROOT / "docs/operate/monitoring.md").read_text().partition("## A worker's own port")[0]
+    of_a_manager = (ROOT / "docs/reference/metrics.md").read_text().partition("## Of a worker's own port")[0]
     documented = set(re.findall(r"^\| `(etcron_\w+)", of_a_manager, re.MULTILINE))
     assert documented == there
     alerts = set(re.findall(r"\betcron_\w+", ALERTS.read_text()))

@@ -68,7 +68,7 @@ async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place
             assert after["etcron_run_duration_seconds_bucket{le=300.0}"] == 2
             assert after["etcron_accepting"] == 1
             assert after["etcron_etcd_mutations_total"] > before["etcron_etcd_mutations_total"]
-            of_a_worker = (ROOT / "docs/operate/monitoring.md").read_text().partition("## A worker's own port")[2]
+            of_a_worker = (ROOT / "docs/reference/metrics.md").read_text().partition("## Of a worker's own port")[2]
             documented = set(re.findall(r"^\| `(etcron_\w+)", of_a_worker, re.MULTILINE))
             assert {re.sub("_(bucket|count|sum)$", "", name.partition("{")[0]) for name in after} == documented
             async with http.get("/livez") as answer:
