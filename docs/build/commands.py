@@ -82,5 +82,5 @@ def _argument(action: argparse.Action) -> str:
 
 
 def _sentence(text: str) -> str:
-    text = re.sub(r" \(etcron \w+ --help\)", "", text).strip()
+    text = re.sub(r" \(etcron \w+( PROGRAM)? --help\)", "", text).strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".") if text else ""
