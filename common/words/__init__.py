@@ -1,4 +1,4 @@
-"""Words that people read: a job's in each language, the documented table of its fields, and the codes of messages.
+"""Words that people read: a job's in each language, and the codes of messages.
 
 describe.py                     a cron expression
 job_words.py phrases.py         a trigger with all that stands beside it; what the words are made of
