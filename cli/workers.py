@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server
@@ -87,11 +87,20 @@ def _row(worker: Document) -> tuple[str, ...]:
 
 def _drain(arguments: argparse.Namespace) -> int:
     body = {} if arguments.reason is None else {"reason": arguments.reason}
+    with Client.of(arguments) as client:
+        if stops_all(client.get("/api/v1/workers")["items"], arguments.names):
+            warn(["no other worker takes fires: nothing fires until one is undrained, or another one starts"])
     status = _each(arguments, "drain", body, "takes no new fires; what runs there goes on")
     if arguments.wait and status == ExitStatus.OK:
         with Client.of(arguments) as client:
             wait_until_drained(client, arguments.names)
     return status
+
+
+def stops_all(workers: Iterable[Document], names: Collection[str]) -> bool:
+    """Whether nothing fires any more once these are drained."""
+    taking = {one.get("name") for one in workers if one.get("state") == "accepting"}
+    return bool(taking) and taking <= set(names)
 
 
 def _undrain(arguments: argparse.Namespace) -> int:

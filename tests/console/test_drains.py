@@ -16,11 +16,14 @@ from tests.support.cluster import EVERY_SECOND, Cluster
 async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@hourly")
     await cluster.save(f"{name}-due", "true", EVERY_SECOND)
+    await cluster.save(f"{name}-there", "true", "@yearly", slots=2)
     page = await console.open("/workers")
     await settled(page)
     row, dialog = page.locator("#workers tbody tr"), page.get_by_role("dialog")
     await row.get_by_role("button", name="Drain: worker-1").click()
     await dialog.get_by_role("textbox").fill("new disks")
+    await expect(dialog).to_contain_text("No other worker takes fires: nothing fires until you undrain it")
+    await expect(dialog).to_contain_text("1 job can run only there")
     await console.shoot(page, "drain-dialog")
     await dialog.get_by_role("button", name="Drain", exact=True).click()
     try:
@@ -52,7 +55,8 @@ async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console
         await expect(row).to_contain_text("healthy")
     finally:
         await cluster.call("POST", "/api/v1/workers/worker-1/undrain", {})
-        await cluster.call("DELETE", f"/api/v1/jobs/{name}-due")
+        for other in ("due", "there"):
+            await cluster.call("DELETE", f"/api/v1/jobs/{name}-{other}")
 
 
 async def test_drained_worker_that_is_not_live_is_still_there(console: Console, cluster: Cluster) -> None:

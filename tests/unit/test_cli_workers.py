@@ -11,7 +11,7 @@ import pytest
 
 from cli.__main__ import main
 from cli.errors import CommandError, ExitStatus
-from cli.workers import _row, wait_until_drained
+from cli.workers import _row, stops_all, wait_until_drained
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,16 @@ from cli.workers import _row, wait_until_drained
 def test_offset_of_its_clock(offset_ms: int | None, shown: str) -> None:
     row = _row({"name": "w", "state": "accepting", "slots": 1, "clockOffsetMs": offset_ms})
     assert row[6] == shown
+
+
+def test_draining_all_that_take_fires_stops_everything() -> None:
+    workers = [
+        {"name": "a", "state": "accepting"}, {"name": "b", "state": "accepting"}, {"name": "c", "state": "drained"},
+        {"name": "d", "state": "gone"},
+    ]  # fmt: skip
+    assert stops_all(workers, ["a", "b"])
+    assert not stops_all(workers, ["a", "c"])
+    assert not stops_all(workers[2:], ["c"]), "nothing fires as it is"
 
 
 class _Workers:

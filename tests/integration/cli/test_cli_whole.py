@@ -162,6 +162,7 @@ async def test_ctrl_c_ends_the_waiting_and_not_the_run(etcron: Etcron) -> None:
 async def test_drain_and_undrain(etcron: Etcron) -> None:
     drained = await etcron.ok("worker", "drain", "worker-1", "--reason", "kernel update")
     assert drained.out == "worker-1 takes no new fires; what runs there goes on\n"
+    assert "no other worker takes fires: nothing fires until" in drained.err
 
     async def listed(text: str) -> Result | None:
         result = await etcron.ok("worker", "list")
