@@ -72,7 +72,7 @@ _REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
 )
 """The first kind that an error is of counts."""
 _REMEDIES = {
-    404: "the calls are listed in docs/reference/api.md",
+    404: "the calls are listed in docs/reference/calls.md",
     413: "a request body is at most 1 MiB",
 }
 
