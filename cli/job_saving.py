@@ -12,6 +12,7 @@ from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, 
 from cli.client import Answer, Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines, differences, why_no_fire
+from cli.manifests.plan import is_by_the_clock
 from cli.printing import print_json, say, tell, warn
 
 _FIELDS: Final = {
@@ -88,7 +89,7 @@ def _save(arguments: argparse.Namespace) -> int:
                     f"there is a job {name} already; change it without --create", error.status
                 ) from error
             raise
-    _tell(name, answer, arguments.output)
+    _tell(name, answer, arguments.output, is_zone_named=document.get("timezone") is not None)
     return ExitStatus.OK
 
 
@@ -169,7 +170,7 @@ def setting(text: str) -> Document:
     return dict(value)
 
 
-def _tell(name: str, answer: Answer, output: str) -> None:
+def _tell(name: str, answer: Answer, output: str, *, is_zone_named: bool) -> None:
     document = answer.document
     warn(document.get("warnings") or ())
     if output == "json":
@@ -181,5 +182,8 @@ def _tell(name: str, answer: Answer, output: str) -> None:
     if done == "changed":
         for line in change_lines(differences(document.get("before") or {}, job.get("spec") or {}), indent="  "):
             tell(line)
+    spec = job.get("spec") or {}
+    if (zone := spec.get("timezone")) and is_by_the_clock(spec):
+        say(f"time zone: {zone}" + ("" if is_zone_named else " (defaultTimezone of the managers; --tz names another)"))
     fire = job.get("nextFire")
     say(f"next fire: {fire['local'].replace('T', ' ')}" if fire else f"no next fire: {why_no_fire(job)}")

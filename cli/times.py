@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
 from typing import Final
 
 from cli.errors import CommandError, ExitStatus
 
 _AGO: Final = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")
+_ZONEINFO: Final = "/zoneinfo/"
+_ETC: Final = Path("/etc")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -55,4 +59,23 @@ def parse_iso(option: str, text: str, *, zone: tzinfo | None = None) -> datetime
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone()
     except (ValueError, OverflowError, OSError) as error:
         message = f"{option}: {text!r} is not a time; write it as 2026-03-29T01:00:00Z"
+        raise CommandError(message, ExitStatus.USAGE) from error
+
+
+def machine_timezone(etc: Path = _ETC) -> tuple[str, str]:
+    """(the zone by which this machine's cron counts, where that was found). CommandError: it cannot be told.
+
+    The variable TZ is not looked at: it is this user's, and cron runs without it.
+    """
+    localtime, timezone = etc / "localtime", etc / "timezone"
+    if not localtime.exists():
+        return "UTC", f"there is no {localtime}; --tz names another"
+    target = os.path.realpath(localtime)
+    if _ZONEINFO in target:
+        zone = target.partition(_ZONEINFO)[2].removeprefix("posix/").removeprefix("right/")
+        return zone, f"{localtime}; --tz names another"
+    try:
+        return timezone.read_text().strip(), f"{timezone}; --tz names another"
+    except (OSError, ValueError) as error:
+        message = f"--tz: {localtime} does not say which time zone this machine's cron counts by; name it with --tz"
         raise CommandError(message, ExitStatus.USAGE) from error

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
@@ -20,13 +18,12 @@ from cli.manifests.carrying import carry_out, check, make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted
 from cli.printing import complain, print_json, say, tell
 from cli.progress import tracked
+from cli.times import machine_timezone
 from common.crontab.jobs import Became, Told, translate
 from common.crontab.lines import Line, read_lines
 from common.errors import ScheduleError
 from common.schedules.schedule import parse_cron
 
-_ZONEINFO: Final = "/zoneinfo/"
-_ETC: Final = Path("/etc")
 _OF_THE_LINE: Final = frozenset({
     "name", "command", "cronExpr", "every", "offset", "after", "at", "timezone", "env", "shell", "workdir", "user",
     "jitterSeconds", "enabled",
@@ -152,25 +149,6 @@ def over_what_is_there(document: Document, spec: Document, said: Document) -> Do
         of_the_line["notify"] = document["notify"]
     labels = {"labels": document.get("labels") or {}}
     return without_nulls(merged(merged({**given, **of_the_line}, labels), said))
-
-
-def machine_timezone(etc: Path = _ETC) -> tuple[str, str]:
-    """(the zone by which this machine's cron counts, where that was found). CommandError: it cannot be told.
-
-    The variable TZ is not looked at: it is this user's, and cron runs without it.
-    """
-    localtime, timezone = etc / "localtime", etc / "timezone"
-    if not localtime.exists():
-        return "UTC", f"there is no {localtime}; --tz names another"
-    target = os.path.realpath(localtime)
-    if _ZONEINFO in target:
-        zone = target.partition(_ZONEINFO)[2].removeprefix("posix/").removeprefix("right/")
-        return zone, f"{localtime}; --tz names another"
-    try:
-        return timezone.read_text().strip(), f"{timezone}; --tz names another"
-    except (OSError, ValueError) as error:
-        message = f"--tz: {localtime} does not say which time zone this machine's cron counts by; name it with --tz"
-        raise CommandError(message, ExitStatus.USAGE) from error
 
 
 def checked(client: Client, account: Sequence[Told]) -> list[Told]:

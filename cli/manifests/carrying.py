@@ -11,9 +11,11 @@ from typing import Final
 
 from cli.client import Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
-from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted, other_owner, plan_one, plan_prune
+from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted, is_by_the_clock, other_owner, plan_one, plan_prune
+from cli.printing import say
 from cli.progress import tracked
 from common.clock import SystemClock
+from common.jobs.reader import in_zone
 
 _ALL_AT_ONCE: Final = 200
 """For more jobs than this, every job is listed instead of each looked up."""
@@ -76,18 +78,29 @@ def make_plan(
     ]
     if foreign:
         raise CommandError("\n".join(["nothing was changed:", *foreign]), ExitStatus.CONFLICT)
-    steps = []
-    for one in wanted:
-        row = rows.get(one.name)
-        spec = None if row is None else row.get("spec")
-        laid = one if spec is None else replace(one, document=over(one.document, spec))
-        steps.append(plan_one(laid, row, now_ms=now_ms))
+    laid = [
+        one
+        if (spec := (rows.get(one.name) or {}).get("spec")) is None
+        else replace(one, document=over(one.document, spec))
+        for one in wanted
+    ]
+    steps = [plan_one(one, rows.get(one.name), now_ms=now_ms) for one in _in_zone(client, laid)]
     if prune and owner is not None:
         # Every job that bears the owner's label, whatever the manager's filter lets through.
         labelled = _listed(client, {"label": f"{OWNER_LABEL}={owner}"})
         theirs = [one for one in labelled if ((one.get("spec") or {}).get("labels") or {}).get(OWNER_LABEL) == owner]
         steps += plan_prune(theirs, names, now_ms=now_ms)
     return steps
+
+
+def _in_zone(client: Client, wanted: Sequence[Wanted]) -> list[Wanted]:
+    """The same, each with the zone that a save would give it."""
+    if all(one.document.get("timezone") is not None for one in wanted):
+        return list(wanted)
+    zone = str(client.post("/api/v1/schedule/preview", {"cronExpr": "@yearly", "n": 1})["timezone"])
+    if any(one.document.get("timezone") is None and is_by_the_clock(one.document) for one in wanted):
+        say(f"where no time zone is named, times are those of {zone} (defaultTimezone of the managers)")
+    return [replace(one, document={**in_zone(one.document, zone)}) for one in wanted]
 
 
 def carry_out(client: Client, steps: Iterable[Step], *, done: Callable[[Step, str], None]) -> list[Failed]:

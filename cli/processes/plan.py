@@ -18,6 +18,7 @@ from cli.errors import CommandError, ExitStatus
 from cli.processes.data_dir import DataDir
 from cli.processes.embedded import Found, fetched_etcd, find_etcd, find_log_store, place_of
 from cli.processes.ports import PortClaims, holder_of, is_free
+from cli.times import machine_timezone
 from common.access.callers import AuthMode
 from common.configuration.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
 from common.configuration.keys import MAX_SOCKET_PATH, redact_uri
@@ -25,6 +26,7 @@ from common.configuration.ways import is_loopback
 from common.errors import ConfigError, Problem
 from common.process import failpoints
 from common.protocol.member import is_worker_name
+from common.schedules.zones import zone_names
 
 _ETCD_PORTS = (23790, 23791, 23792)
 _PEER_PORTS = (23800, 23801, 23802)
@@ -112,12 +114,13 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
             f"refused with --production: {failpoints.VARIABLE} is set, which has processes end themselves; unset it",
             ExitStatus.REFUSED,
         )
+    said: list[str] = []
     manager, worker = _configured(options, environ)
+    manager = replace(manager, default_timezone=_timezone(manager, data, said))
     _take_api_port(manager, ports)
     if "auditDir" not in manager.origins:
         manager = replace(manager, audit_dir=data.audit)
 
-    said: list[str] = []
     etcd, etcd_ports = _plan_etcd(manager, data, ports, said, options.fetched_etcd(environ))
     log_store, log_store_socket, log_store_port = _plan_log_store(manager, data, ports, said)
     manager = _with_access(manager, data)
@@ -179,6 +182,24 @@ def _agreed(manager: ManagerConfig, worker: WorkerConfig) -> tuple[ManagerConfig
     if problems:
         raise ConfigError(problems)
     return manager, worker
+
+
+def _timezone(manager: ManagerConfig, data: DataDir, said: list[str]) -> str:
+    """That of jobs that are saved without one: this machine's, as cron's, when the data directory was made."""
+    if origin := manager.origins.get("defaultTimezone"):
+        zone, origin = manager.default_timezone, origin
+    elif remembered := data.remembered():  # those of earlier versions have none: their jobs were told UTC
+        zone, origin = str(remembered.get("timezone", "UTC")), "as since this data directory was made"
+    else:
+        try:
+            zone, origin = machine_timezone()[0], "this machine's"
+        except CommandError:
+            zone = ""
+        if zone not in zone_names():
+            zone, origin = "UTC", "as this machine's cannot be told; defaultTimezone names another"
+        data.remember(timezone=zone)
+    said.append(f"time zone: {zone} ({origin}), of jobs that name none")
+    return zone
 
 
 def _take_api_port(manager: ManagerConfig, ports: PortClaims) -> None:

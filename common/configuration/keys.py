@@ -16,6 +16,8 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
+from common.schedules.zones import zone_names
+
 MAX_SOCKET_PATH: Final = 107
 """Bytes that the kernel takes of one."""
 
@@ -136,6 +138,19 @@ class Text:
     def accept(self, value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
             raise UnfitError(self.needed)
+        return value
+
+    def read(self, text: str) -> str:
+        return self.accept(text)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeZone:
+    """An IANA time zone, as a job's."""
+
+    def accept(self, value: object) -> str:
+        if not isinstance(value, str) or value not in zone_names():
+            raise UnfitError("an IANA time zone, e.g. Europe/Berlin")
         return value
 
     def read(self, text: str) -> str:

@@ -22,6 +22,7 @@ from common.configuration.keys import (
     Pairs,
     SocketPath,
     Text,
+    TimeZone,
     Truth,
     UnfitError,
     WholeNumber,
@@ -384,6 +385,14 @@ class ManagerConfig(SharedConfig):
             help="jobs that there may be; a save of one more is refused (409)",
         ),
         1_000_000,
+    )
+    default_timezone: str = setting(
+        Key(
+            name="defaultTimezone",
+            kind=TimeZone(),
+            help="the zone of a job that is saved without one; the same on all managers",
+        ),
+        "UTC",
     )
     connections_per_address: int = setting(
         Key(

@@ -202,7 +202,8 @@ class JobSpec:
         hint="Such as 2026-12-24T18:00 in the time zone beside it, or with an offset: 2026-12-24T18:00+01:00.",
     )] = None  # fmt: skip
     timezone: Annotated[str, ZoneName(), says(
-        "timezone", "of the expressions, of the calendar, and of times without an offset", "Europe/Berlin",
+        "timezone", "of the expressions, of the calendar, and of times without an offset; left out: "
+        "`defaultTimezone` of the managers", "Europe/Berlin",
         section="when", label="Time zone", hint="")] = "UTC"  # fmt: skip
     enabled: Annotated[bool, Truth(), says(
         "enabled", "false: the job is paused", False,

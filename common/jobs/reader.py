@@ -53,6 +53,11 @@ def load_object(
     return document
 
 
+def in_zone(document: Mapping[str, Any], timezone: str) -> Mapping[str, Any]:
+    """The document, with this zone where it names none. What is stored without one is in UTC, whatever this says."""
+    return document if document.get("timezone") is not None else {**document, "timezone": timezone}
+
+
 def parse_job(document: Mapping[str, Any], *, is_small: bool = False) -> JobSpec:
     """The valid job in ``document``, or InvalidInputError with every mistake at once. A null is as if left out.
 

@@ -36,9 +36,8 @@ MOST_TEXT: Final = 200_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
     text: Annotated[str, AnyText(longest=MOST_TEXT), says("text", "the crontab", "30 2 * * * /usr/local/bin/backup")]
-    timezone: Annotated[str, ZoneName(), says("timezone", "the zone of the machine that it is of", "Europe/Berlin")] = (
-        "UTC"
-    )
+    timezone: Annotated[str, ZoneName(), says(
+        "timezone", "the zone of the machine that it is of; else `defaultTimezone`", "Europe/Berlin")] = ""  # fmt: skip
     system: Annotated[bool, Truth(), says("system", "it has a user column, as /etc/crontab has", True)] = False
     name_prefix: Annotated[str, AnyText(longest=60), says(
         "namePrefix", "what the jobs' names begin with", "web-1.")] = ""  # fmt: skip
@@ -126,8 +125,9 @@ async def _account(request: web.Request) -> Sequence[_Line]:
     wish = await BODY.read(request, parts.read_timeout_s)
     await parts.watching.ready()
     account = translate(
-        read_lines(wish.text, system=wish.system), timezone=wish.timezone, prefix=wish.name_prefix, labels=wish.labels
-    )
+        read_lines(wish.text, system=wish.system), timezone=wish.timezone or parts.config.default_timezone,
+        prefix=wish.name_prefix, labels=wish.labels,
+    )  # fmt: skip
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(told: Told) -> _Line:

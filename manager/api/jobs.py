@@ -18,7 +18,7 @@ from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.jobs.job import TIMING, JobSpec
 from common.jobs.kinds import AnyText, Number, Schema, members_of, object_schema, read_members, says
-from common.jobs.reader import check_name, parse_job, parse_timing
+from common.jobs.reader import check_name, in_zone, parse_job, parse_timing
 from common.jobs.reading import check, unknown, wrong
 from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import SavedJob
@@ -189,7 +189,8 @@ async def put_job(request: web.Request) -> web.Response:
     """Save the job under the path's name: 201 where it is new, 412 where it is not at the revision that was named."""
     parts, name = request.app[PARTS], request.match_info["name"]
     revision = if_match(request)
-    spec = parse_job(await read_spec(request, parts.read_timeout_s, name=name))
+    document = await read_spec(request, parts.read_timeout_s, name=name)
+    spec = parse_job(in_zone(document, parts.config.default_timezone))
     try:
         saved = await parts.service.save(spec, by=caller(request), rights=rights(request), if_match=revision)
     except StaleRevisionError as error:
@@ -206,7 +207,8 @@ async def patch_job(request: web.Request) -> web.Response:
     patch = await read_spec(request, parts.read_timeout_s, name=name)
 
     def merged(there: JobSpec) -> JobSpec:
-        return parse_job(merge_patch(there.to_stored(), patch))
+        merged_one = merge_patch({**there.to_stored(), "timezone": there.timezone}, patch)
+        return parse_job(in_zone(merged_one, parts.config.default_timezone))
 
     try:
         saved = await parts.service.change(name, merged, by=caller(request), rights=rights(request), if_match=revision)
@@ -305,7 +307,8 @@ async def check_job(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     document = await read_object(request, parts.read_timeout_s)
     try:
-        warnings, skips = await parts.service.check(parse_job(document), rights=rights(request))
+        spec = parse_job(in_zone(document, parts.config.default_timezone))
+        warnings, skips = await parts.service.check(spec, rights=rights(request))
     except Exception as error:
         failure = failure_of(error)
         if not failure.problems:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 from aiohttp import web
 
 from common.access.rights import Role
-from common.jobs.reader import parse_job
+from common.jobs.reader import in_zone, parse_job
 from common.jobs.reading import wrong
 from common.jobs.values import JobName
 from common.json_text import dumps
@@ -63,7 +63,8 @@ def add_routes(app: web.Application) -> None:
 async def save(request: web.Request) -> web.Response:
     """Save a job; data is the job that it replaced, or null."""
     parts = request.app[PARTS]
-    spec = parse_job(form_job(await read_form(request, parts.read_timeout_s)))
+    document = form_job(await read_form(request, parts.read_timeout_s))
+    spec = parse_job(in_zone(document, parts.config.default_timezone))
     say(request, object=f"job {spec.name}")
     saved = await parts.service.save(spec, by=caller(request), rights=rights(request), if_match=if_match(request))
     before = saved.before.saved
@@ -74,6 +75,7 @@ async def save(request: web.Request) -> web.Response:
         msg="success" if saved.changed else "success: the same job was there already; nothing was written",
         warnings=list(saved.warnings),
         revision=saved.revision,
+        timezone=spec.timezone,
     )
 
 

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from common.access.rights import Rights, Role
 from common.errors import LoginNeededError, UnavailableError
+from common.jobs.reader import in_zone
 from manager.access.guard import NO_RIGHTS
 from manager.access.needs import anonymous, needs
 from manager.api import (
@@ -94,5 +95,5 @@ async def preview_schedule(request: web.Request) -> web.Response:
     """The next fires of a schedule that need not be saved, in words and with warnings."""
     parts = request.app[PARTS]
     document = await read_object(request, parts.read_timeout_s)
-    spec, n = read_preview(document)
+    spec, n = read_preview(in_zone(document, parts.config.default_timezone))
     return answer(preview(spec, n, now_ms=parts.clock.wall_ms(), language=language_of(request)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from aiohttp import web
 from yarl import URL
 
 from common.access.callers import AuthMode
+from common.jobs.kinds import Schema
 from common.jobs.schema import job_schema
 from common.version import VERSION
 from manager.access.needs import anonymous
@@ -103,8 +105,6 @@ _NOT_PAGES: Final = ("/api/", "/job/", "/worker/", "/static/")
 """What programs ask for, by whose paths nobody looks for a page."""
 
 
-_JOB: Final = job_schema()
-"""What the form, the definition and the comparison of versions are drawn from."""
 _CONSOLE: Final = web.AppKey("console", Console)
 
 
@@ -114,6 +114,14 @@ def add_routes(app: web.Application) -> None:
     for page in PAGES:
         app.router.add_get(page.path, _shell(page))
     app.router.add_get("/static/{path:.+}", send_static)
+
+
+@cache
+def _job_schema(default_timezone: str) -> Schema:
+    """What the form, the definition and the comparison of versions are drawn from."""
+    schema = job_schema()
+    schema["properties"]["timezone"]["default"] = default_timezone
+    return schema
 
 
 def templates_in(folder: Path) -> jinja2.Environment:
@@ -194,7 +202,7 @@ def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
             asset=console.assets.url,
             languages=LANGUAGES,
             target=request.match_info.get("name") or request.match_info.get("id") or "",
-            schema=_JOB if page.scripts in ("form", "job", "audit") else None,
+            schema=_job_schema(parts.config.default_timezone) if page.scripts in ("form", "job", "audit") else None,
         )
         response = web.Response(text=text, content_type="text/html")
         response.enable_compression()  # where the browser takes it: a shell is a third of its size then

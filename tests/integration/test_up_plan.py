@@ -465,3 +465,24 @@ def test_a_claim_of_a_port_goes_with_its_process() -> None:
 
     with PortClaims() as ports:
         assert ports.take_free((port,)) == port
+
+
+def test_jobs_without_a_zone_have_this_machines_as_it_was_when_the_directory_was_made(
+    data: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "machine_timezone", lambda: ("Europe/Berlin", "/etc/localtime"))
+    plan = _plan(data)
+    assert plan.manager.default_timezone == "Europe/Berlin"
+    assert any("time zone: Europe/Berlin (this machine's)" in line for line in plan.said)
+    monkeypatch.setattr(planning, "machine_timezone", lambda: ("Asia/Tokyo", "/etc/localtime"))
+    assert _plan(data).manager.default_timezone == "Europe/Berlin"
+    named = _file(tmp_path, "m.json", defaultTimezone="America/New_York")
+    assert _plan(data, manager_config=named).manager.default_timezone == "America/New_York"
+
+
+def test_jobs_without_a_zone_stay_in_utc_where_an_earlier_version_made_the_directory(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "machine_timezone", lambda: ("Europe/Berlin", "/etc/localtime"))
+    data.remember(etcdPort=23790)
+    assert _plan(data).manager.default_timezone == "UTC"

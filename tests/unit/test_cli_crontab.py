@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.crontab.commands import machine_timezone
 from cli.crontab.sources import source_of
 from cli.errors import CommandError, ExitStatus
+from cli.times import machine_timezone
 from common.crontab.command_text import parse_command
 from common.crontab.jobs import Became, Told, expression, translate
 from common.crontab.lines import TAKEN, Entry, read_lines

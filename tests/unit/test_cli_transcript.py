@@ -108,6 +108,7 @@ _ANSWERS: dict[str, tuple[int, Any]] = {
     "POST /jobs/backup/unblock": (409, {"code": "clock", "detail": "no mark lies ahead"}),
     "POST /jobs/backup/kill": (200, {"killed": [_RUN["id"]], "message": "1 run of backup is killed"}),
     "POST /jobs/backup/run": (200, {"runId": "backup@r-10"}),
+    "POST /schedule/preview": (200, {"timezone": "UTC"}),
     "POST /jobs/check": (200, {"errors": [], "warnings": ["a warning"], "skips": ["one fire"]}),
     "GET /jobs/backup/fires": (200, {"items": _FIRES, "nextCursor": None, "upcoming": []}),
     "GET /jobs/backup/versions": (200, {"items": [_VERSION]}),
