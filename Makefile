@@ -14,7 +14,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test crawler chaos power-cut scenarios log-store-away soak lint wheel docs audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
+.PHONY: run test crawler chaos power-cut scenarios log-store-away soak lint wheel docs screenshots audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million bench-console assets try-assets
 
 help: ## this list
@@ -86,10 +86,14 @@ wheel: venv-run assets ## build dist/etcron-*.whl
 	$(VENV)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
-docs: ## build the site of the documentation into dist/docs, and check every link
+docs: venv-run ## write the reference anew from what runs, build the site into dist/docs, and check every link
 	@.ci/tools docs
+	@$(VENV)/python -m docs.build.reference
 	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs build --quiet
 	@echo "dist/docs is built; to read it: $(VENV)/python -m http.server --bind 127.0.0.1 --directory dist/docs"
+
+screenshots: venv-test try-assets chromium ## take the pictures of the documentation from a running etcron (two minutes)
+	@$(VENV)/python -m docs.build.pictures
 
 audit: ## known faults of what setting up installs: Python packages (pip-audit) and npm's
 	@.ci/tools
