@@ -5,11 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from typing import Any
 
 import hypothesis
-import pytest
-from xdist.scheduler import LoadFileScheduling
 
 hypothesis.settings.register_profile("etcron", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("etcron")
@@ -31,17 +28,3 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: from now on no collection of garbage looks at them, which takes 0.1 s."""
     gc.collect()
     gc.freeze()
-
-
-class _Files(LoadFileScheduling):  # type: ignore[misc]
-    """A process takes a file at a time. Those of the console are two: each process that has one starts a browser."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = str(super()._split_scope(nodeid))
-        folder, _, name = file.rpartition("/")
-        return file if folder != "tests/console" else f"{folder}: {'a-j' if name < 'test_k' else 'k-z'}"
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Files | None:
-    return _Files(config, log) if config.getoption("dist") == "loadfile" else None

@@ -7,7 +7,6 @@ for `own_etcd`; all others share one server a version, and keep to a prefix of t
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,9 +15,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import EtcdClient
-from tests.support.etcd_server import VERSIONS, EtcdServer, chosen_etcd, etcd_of
-
-_numbers = itertools.count(1)
+from tests.support.etcd_server import VERSIONS, EtcdServer, chosen_etcd, etcd_of, unused_prefix
 
 
 @pytest.fixture(scope="session", params=[os.environ["ETCD"]] if os.environ.get("ETCD") else list(VERSIONS))
@@ -68,4 +65,4 @@ async def own_client(own_etcd: EtcdServer, clock: SystemClock) -> AsyncIterator[
 @pytest.fixture
 def prefix() -> str:
     """A prefix that no other test uses, ending in a slash."""
-    return f"/test-{next(_numbers)}/"
+    return f"{unused_prefix('test')}/"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.golden.stage import Stage
-from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.etcd_server import EtcdServer, serving_etcd, unused_prefix
 from tests.support.log_store import LogStore, serving_log_store
-
-_numbers: Final = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -30,5 +26,5 @@ def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
 def stage(etcd: EtcdServer, log_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage(
         etcd=etcd.endpoint, log_store=log_store.uri, directory=tmp_path, patch=monkeypatch,
-        prefix=f"/golden-{next(_numbers)}",
+        prefix=unused_prefix("golden"),
     )  # fmt: skip

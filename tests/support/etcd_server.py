@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import itertools
 import os
 import random
 import shutil
@@ -282,6 +283,12 @@ def cluster(binary: Path, directory: Path, size: int = 3, *, arguments: tuple[st
 
 
 _serving: list[EtcdServer] = []
+_numbers = itertools.count(1)
+
+
+def unused_prefix(word: str) -> str:
+    """A prefix for keys, without a slash at its end, that no other test uses, nor any process beside this one."""
+    return f"/{word}-{os.getpid()}-{next(_numbers)}"
 
 
 def serving_etcd(directory: Path) -> Iterator[EtcdServer]:

@@ -38,8 +38,8 @@ _numbers = itertools.count(1)
 
 
 def new_database() -> str:
-    """The name of a database that nobody else uses."""
-    return f"{_DATABASES}{next(_numbers)}"
+    """The name of a database that nobody else uses, nor any process beside this one."""
+    return f"{_DATABASES}{os.getpid()}_{next(_numbers)}"
 
 
 class LogStore(Protocol):

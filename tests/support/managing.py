@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -28,9 +27,9 @@ from manager.parts import PARTS, Parts
 from manager.watch.events import Pace
 from tests.support.background import running
 from tests.support.clocks import OffClock, say_clocks
+from tests.support.etcd_server import unused_prefix
 from tests.support.log_store import new_database
 
-_numbers = itertools.count(1)
 _CODES = {"message": "code", "remedy": "remedyCode"}
 
 
@@ -60,8 +59,7 @@ class Place:
 
     @classmethod
     def new(cls, *, etcd: str, log_store: str) -> Place:
-        number = next(_numbers)
-        return cls(etcd=etcd, log_store=log_store, prefix=f"/manager-test-{number}", database=new_database())
+        return cls(etcd=etcd, log_store=log_store, prefix=unused_prefix("manager-test"), database=new_database())
 
     @property
     def keys(self) -> Keys:

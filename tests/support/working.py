@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue, Put, Txn
 from common.runlog import RunLog
+from tests.support.etcd_server import unused_prefix
 from tests.support.log_store import new_database
 from tests.support.waiting import wait_until
 from worker.agent import Agent
@@ -37,7 +37,6 @@ SHORT_TTL_S = 2
 """For a test that waits for the end of a session. Others keep to the usual length: on a busy machine short ones end."""
 NEVER = "0 0 0 1 1 * 2199"
 """A schedule that does not fire while a test runs."""
-_numbers = itertools.count(1)
 
 
 class SteppingClock(SystemClock):
@@ -71,9 +70,8 @@ class Place:
 
     @classmethod
     def new(cls, directory: Path, *, etcd: str, log_store: str) -> Place:
-        number = next(_numbers)
         return cls(
-            etcd=etcd, log_store=log_store, directory=directory, prefix=f"/work-{number}", database=new_database()
+            etcd=etcd, log_store=log_store, directory=directory, prefix=unused_prefix("work"), database=new_database()
         )
 
     @property

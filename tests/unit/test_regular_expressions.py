@@ -22,8 +22,8 @@ from tests.support.backtracking import Backtracking, parsed, pumps
 
 ROOT = Path(__file__).parents[2]
 HOW = {"match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
-LENGTH, ENOUGH, STEEPEST, SQUARE = 40, 400, 2.5, 4.5
-"""Twice the text may take so many times the steps; below 400 it is not asked."""
+LENGTH, ENOUGH, STEEPEST, SQUARE = 24, 250, 2.5, 4.5
+"""Twice the text may take so many times the steps; below 250 it is not asked."""
 MADE_IN_A_FUNCTION = {
     "common/configuration/keys.py": "self.pattern",  # a field of what is read with the module
     "common/words/describe.py": "form",  # all of them are in a tuple of the module

@@ -1,22 +1,19 @@
-"""One etcd for all of these tests; each keeps to a prefix of its own."""
+"""One etcd for these tests and no others: they count what it does. Each keeps to a prefix of its own."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from common.etcd import EtcdClient
-from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.etcd_server import EtcdServer, own_etcd, unused_prefix
 from tests.support.meeting import Meeting
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    yield from serving_etcd(tmp_path_factory.mktemp("deciding") / "etcd")
+    yield from own_etcd(tmp_path_factory.mktemp("deciding") / "etcd")
 
 
 @pytest.fixture
@@ -34,4 +31,4 @@ async def meeting(etcd: EtcdServer) -> AsyncIterator[Meeting]:
 
 @pytest.fixture
 def prefix() -> str:
-    return f"/deciding-{next(_numbers)}"
+    return unused_prefix("deciding")

@@ -1,0 +1,228 @@
+"""The tests in processes that are forked once all is imported and collected: python -m pytest -p tests.support.forks
+
+    this process: imports, collects, starts the shared servers
+        '--fork--> processes of a pool: each takes the pool's next batch, until there is none
+                       '--(what it has taken, the report of each phase)--> this process: counts, prints
+
+Reading the tests and what they import takes ten seconds of the processor: here it is done once, not in each process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Final, NoReturn, cast
+
+import pytest
+from _pytest.capture import CaptureManager
+
+from common.process.lifecycle import set_parent_death_signal
+from tests.support.etcd_server import serving_etcd
+from tests.support.log_store import serving_log_store
+
+Batch = Sequence[pytest.Item]
+
+_CLUSTERS: Final = ("tests/acceptance/", "tests/faults/")
+_NUMBER_BYTES: Final = 2
+
+
+@dataclass(eq=False)
+class Pool:
+    """Processes that take batches, each the next whose number is in a pipe."""
+
+    batches: Sequence[Batch]
+    processes: int
+    niceness: int
+    queue: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.queue, entrance = os.pipe()
+        os.write(entrance, b"".join(number.to_bytes(_NUMBER_BYTES, "big") for number in range(len(self.batches))))
+        os.close(entrance)
+
+    def take(self) -> int | None:
+        """The number of a batch that nobody else has taken or will take; None: there is none."""
+        taken = os.read(self.queue, _NUMBER_BYTES)
+        return int.from_bytes(taken, "big") if taken else None
+
+
+def pools(items: Sequence[pytest.Item]) -> list[Pool]:
+    """Clusters mostly wait for their jobs' times. They have priority: the others take what they leave of the processor.
+
+    A batch is a file. Two batches are the console, for each has a browser and a cluster; those are one that count what
+    their etcd does; in `tests/faults` each test has a cluster of its own, and is one.
+    """
+    clusters, others = dict[str, list[pytest.Item]](), dict[str, list[pytest.Item]]()
+    for item in items:
+        batches = clusters if item.nodeid.startswith(_CLUSTERS) else others
+        batches.setdefault(_batch(item.nodeid), []).append(item)
+    return [
+        Pool([*clusters.values()], processes=4, niceness=0),
+        Pool([*others.values()], processes=6, niceness=10),
+    ]
+
+
+def _batch(nodeid: str) -> str:
+    file = nodeid.partition("::")[0]
+    folder, _, name = file.rpartition("/")
+    match folder:
+        case "tests/console":
+            return f"{folder}: {'a-j' if name < 'test_k' else 'k-z'}"
+        case "tests/integration/deciding":
+            return folder
+        case "tests/faults":
+            return nodeid
+        case _:
+            return file
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """In place of pytest's own, which runs one test after the other."""
+    if session.testsfailed or session.config.option.collectonly:
+        return None
+    with contextlib.ExitStack() as stack:
+        wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+        for name, serving in (("etcd_server", serving_etcd), ("log_store", serving_log_store)):
+            if name in wanted:
+                directory = session.config._tmp_path_factory.mktemp(name)  # type: ignore[attr-defined]
+                stack.enter_context(contextlib.contextmanager(serving)(directory / "data"))
+        _Run(session).all()
+    return True
+
+
+@dataclass(eq=False)
+class _Process:
+    """One of a pool, as the one that forked it sees it."""
+
+    pool: Pool
+    pid: int
+    going: list[pytest.Item]
+    """What it has taken and not finished; the first of these runs."""
+
+
+class _Run:
+    def __init__(self, session: pytest.Session) -> None:
+        self._session = session
+        self._processes: dict[Connection, _Process] = {}
+
+    def all(self) -> None:
+        """Returns when every test has run, whatever became of it."""
+        for pool in pools(self._session.items):
+            for _ in range(min(pool.processes, len(pool.batches))):
+                self._fork(pool, [])
+        try:
+            while self._processes:
+                for told in wait([*self._processes]):
+                    self._hear(cast(Connection, told))
+                if self._session.shouldfail:
+                    raise self._session.Failed(self._session.shouldfail)
+        finally:
+            for process in self._processes.values():
+                os.kill(process.pid, signal.SIGKILL)
+
+    def _fork(self, pool: Pool, first: Batch) -> None:
+        """One more process, which runs these tests and then what it takes."""
+        assert threading.active_count() == 1, "who forks has no other threads"
+        told, tell = Pipe(duplex=False)
+        ours = os.getpid()
+        pid = os.fork()
+        if not pid:
+            set_parent_death_signal(ours)
+            for other in (told, *self._processes):
+                other.close()
+            _work(self._session, pool, first, tell)
+        tell.close()
+        self._processes[told] = _Process(pool, pid, [*first])
+
+    def _hear(self, told: Connection) -> None:
+        process, hook = self._processes[told], self._session.config.hook
+        if (message := _received(told)) is None:
+            del self._processes[told]
+            self._ended(process)
+            return
+        match message:
+            case int():
+                process.going = [*process.pool.batches[message]]
+            case str():
+                del process.going[0]
+            case report:
+                config = self._session.config
+                hook.pytest_runtest_logreport(report=hook.pytest_report_from_serializable(config=config, data=report))
+
+    def _ended(self, process: _Process) -> None:
+        """Because there was nothing more to take; or a test has ended its process, and has failed."""
+        status = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
+        if process.going:
+            failed, *others = process.going
+            message = f"its process has ended with {status}, and maybe said above why"
+            report = pytest.TestReport(failed.nodeid, failed.location, {}, "failed", message, "call")
+            self._session.config.hook.pytest_runtest_logreport(report=report)
+            self._fork(process.pool, others)
+        elif status:
+            self._session.shouldfail = f"a process has ended with {status} between two tests, and has said above why"
+
+
+def _received(told: Connection) -> object:
+    """What a process has told; None: it has ended."""
+    try:
+        return told.recv()
+    except EOFError:
+        return None
+
+
+def _work(session: pytest.Session, pool: Pool, batch: Batch, tell: Connection) -> NoReturn:
+    """In a process of a pool: all that it does."""
+    status = 1
+    try:
+        os.nice(pool.niceness)
+        _have_own(session.config)
+        session.config.pluginmanager.register(_Telling(session.config, tell))
+        while True:
+            # What is shared by all tests stays between two batches.
+            for item, following in itertools.pairwise([*batch, session]):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if (number := pool.take()) is None:
+                break
+            batch = pool.batches[number]
+            tell.send(number)
+        session._setupstate.teardown_exact(None)
+        session.config._ensure_unconfigure()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _have_own(config: pytest.Config) -> None:
+    """What the processes cannot share, or what only the one that forked them is to write."""
+    plugins = config.pluginmanager
+    capture = cast(CaptureManager, plugins.getplugin("capturemanager"))
+    capture.stop_global_capturing()
+    capture.start_global_capturing()
+    capture.suspend_global_capture()
+    for name in ("terminalreporter", "junitxml", "lfplugin", "nfplugin", "stepwiseplugin"):
+        plugins.unregister(name=name)
+    folders = config._tmp_path_factory  # type: ignore[attr-defined]
+    folders._basetemp = folders.mktemp(f"process-{os.getpid()}")
+
+
+class _Telling:
+    """What pytest would print is told."""
+
+    def __init__(self, config: pytest.Config, to: Connection) -> None:
+        self._config, self._to = config, to
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._to.send(nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._to.send(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
