@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from common.crontab.lines import read_lines
 from common.words.messages import LONGEST, Messages, Said
 from manager.console.pages import LANGUAGES
 from manager.http.errors import MESSAGES
+from tests.support.literals import assigned, texts_of
 
 ROOT = Path(__file__).parents[2]
 TABLE: dict[str, dict[str, str]] = json.loads((ROOT / "webroot/static/i18n/messages.json").read_text(encoding="utf-8"))
@@ -69,49 +69,17 @@ def test_text_of_a_user_that_never_ends_is_no_message() -> None:
     assert Messages({"any": "{a}: {b}: {c}: {d}!"}).of(": " * LONGEST) is None
 
 
-def _texts(node: ast.expr | None, known: dict[str, list[ast.expr]]) -> Iterator[str]:
-    """The literals that an expression may be, with ``X1`` in their gaps; of a name what was assigned to it there."""
-    match node:
-        case ast.Constant(value=str(text)):
-            yield text
-        case ast.JoinedStr(values=values):
-            parts = [list(_texts(getattr(one, "value", None) if isinstance(one, ast.FormattedValue) else one, known))
-                     for one in values]  # fmt: skip
-            yield from map("".join, itertools.product(*(one or ["X1"] for one in parts)))
-        case ast.IfExp(body=body, orelse=other):
-            yield from _texts(body, known)
-            yield from _texts(other, known)
-        case ast.Name(id=name):
-            for value in known.get(name, ()):
-                yield from _texts(value, {other: values for other, values in known.items() if other != name})
-        case _:
-            pass
-
-
-def _assigned(function: ast.AST) -> dict[str, list[ast.expr]]:
-    found: dict[str, list[ast.expr]] = {}
-    for node in (one for one in ast.walk(function) if isinstance(one, ast.Assign)):
-        for target in node.targets:
-            pairs = [(target, node.value)]
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                pairs = list(zip(target.elts, node.value.elts, strict=False))
-            for name, value in pairs:
-                if isinstance(name, ast.Name):
-                    found.setdefault(name.id, []).append(value)
-    return found
-
-
 def _said_in(path: Path) -> Iterator[tuple[int, str]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    outer = {name: values for name, values in _assigned(ast.Module(tree.body, [])).items() if name.isupper()}
+    outer = {name: values for name, values in assigned(ast.Module(tree.body, [])).items() if name.isupper()}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
-        known = outer | _assigned(function)
+        known = outer | assigned(function)
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             if not isinstance(call.func, ast.Name) or call.func.id not in SAYING:
                 continue
             given = [*call.args, *(one.value for one in call.keywords if one.arg in ("message", "remedy"))]
             for argument in given:
-                yield from ((call.lineno, text) for text in _texts(argument, known))
+                yield from ((call.lineno, text) for text in texts_of(argument, known))
 
 
 def _unlisted(text: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 import { language, t } from "./text.js";
 
 /** Members of answers that etcron has said, whoever wrote them down: a worker's text lies in etcd. */
-const SAID = new Set(["message", "remedy", "detail", "problem", "problems", "warnings", "skips", "note", "notes", "summary", "reason", "err", "waitsFor", "why"]);
+const SAID = new Set(["message", "remedy", "detail", "problem", "problems", "warnings", "skips", "note", "notes", "summary", "reason", "err", "waitsFor", "why", "lastError"]);
 /** Of those, members that users write as well: what is said in them has to be said at length. */
 const USERS_TOO = new Set(["reason", "note", "err"]);
 const AT_LENGTH = 12;

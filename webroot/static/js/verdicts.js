@@ -65,6 +65,9 @@ function reasonOf(reason) {
   return at < 0 ? word("why", reason) : `${word("why", reason.slice(0, at))}${t("colon")}${said(reason.slice(at + 2))}`;
 }
 
+/** The same of a reason that may be anybody's: what is not kept by a phrase is as it was said. @param {string} reason */
+export const reasonIn = (reason) => (word("why", reason.split(": ", 1)[0], "") ? reasonOf(reason) : said(reason));
+
 /**
  * Why it did not go well, or did not run; the verdict stands beside it already.
  * @param {{status?: string, verdict?: string, err?: string | null, reason?: string | null, waitsFor?: string}} run or a fire

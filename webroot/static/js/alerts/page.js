@@ -14,6 +14,7 @@ import { Refresher } from "../refresher.js";
 import { quiet, silence, silencers } from "../silencing.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
+import { reasonIn } from "../verdicts.js";
 
 /** @typedef {import("../silencing.js").Alert} Alert */
 
@@ -63,7 +64,7 @@ function show(id, caption, columns, { items, nextCursor }, pager, none, glyph = 
 const WHAT = [
   { key: "kind", draw: (/** @type {Alert} */ one) => [h("strong", { class: one.state === "open" ? "tone-bad" : null }, word("event", one.kind)), one.flapping && h("div", { class: "sub" }, t("alert.flapping"))] },
   { key: "name", draw: (/** @type {Alert} */ one) => (one.job ? h("a", { href: jobUrl(one.job), class: "row-name", "data-row-link": true }, one.job) : one.subject ?? t("alert.system")), className: "wraps" },
-  { key: "reason", draw: (/** @type {Alert} */ one) => [one.reason, one.count > 1 && h("div", { class: "sub" }, t("alert.times", { n: one.count })), one.lastRun && h("div", { class: "sub" }, h("a", { href: runUrl(one.lastRun) }, t("alert.last.run")))], className: "wraps" },
+  { key: "reason", draw: (/** @type {Alert} */ one) => [one.reason && reasonIn(one.reason), one.count > 1 && h("div", { class: "sub" }, t("alert.times", { n: one.count })), one.lastRun && h("div", { class: "sub" }, h("a", { href: runUrl(one.lastRun) }, t("alert.last.run")))], className: "wraps" },
   { key: "since", draw: (/** @type {Alert} */ one) => [stamp(one.sinceTime), h("div", { class: "sub" }, stamp(one.sinceTime, { as: "ago" }))] },
 ];
 

@@ -9,6 +9,7 @@ import { note, toast } from "../notices.js";
 import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
+import { inWords } from "../said.js";
 import { t } from "../text.js";
 import { channelsTable, newChannel } from "./channels.js";
 import { noticesTable } from "./sent.js";
@@ -55,7 +56,7 @@ async function load(pagers, signal) {
     names = all.items.map((/** @type {any} */ one) => one.name);
     redraw(byId("channels"), channelsTable(channels.items), pagers.channels.buttons(channels.nextCursor));
     redraw(byId("rules"), rulesTable(rules.items), pagers.rules.buttons(rules.nextCursor));
-    redraw(byId("notices"), noticesTable(notices.items), pagers.notices.buttons(notices.nextCursor));
+    redraw(byId("notices"), noticesTable(await inWords(notices.items.map((/** @type {any} */ one) => ({ ...one, err: one.error })))), pagers.notices.buttons(notices.nextCursor));
     note(byId("problem"), null);
   } catch (error) {
     if (signal.aborted) throw error;
