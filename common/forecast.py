@@ -26,7 +26,6 @@ _LEAST_MS: Final = 1_000
 """What a run takes of which nothing is known, and the least that is told of any."""
 _FEWEST: Final = 3
 _MOST_FIRES: Final = 4_000_000
-"""Found one by one, of all schedules together."""
 _OF_EACH: Final = (200, 3_000)
 """Found of one schedule, at least and at most."""
 
@@ -82,16 +81,19 @@ class Wanted:
             )  # fmt: skip
 
 
-def slots_wanted(jobs: Iterable[tuple[Rhythm, int]], from_ms: int, to_ms: int) -> Wanted:
+def slots_wanted(
+    jobs: Iterable[tuple[Rhythm, int]], from_ms: int, to_ms: int, *, most_fires: int = _MOST_FIRES
+) -> Wanted:
     """What the jobs want between two whole minutes; each with the slots that it takes, on all of its workers.
 
+    ``most_fires``: how many are found one by one, of all schedules; what the others are is told by how dense these are.
     Runs that started before are told from their fires, as if each took as long as usual.
     """
     alike: dict[Rhythm, list[int]] = {}
     for rhythm, slots in jobs:
         alike.setdefault(rhythm, []).append(slots)
     low, high = _OF_EACH
-    most = min(max(_MOST_FIRES // max(len(alike), 1), low), high)
+    most = min(max(most_fires // max(len(alike), 1), low), high)
     sums = _Sums(from_ms, to_ms)
     for rhythm, of_each in alike.items():
         sums.add(rhythm, len(of_each), sum(of_each), most)
