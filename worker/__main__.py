@@ -113,7 +113,12 @@ async def _told_outside(config: WorkerConfig, agent: Agent, client: EtcdClient) 
         session = agent.parts.scheduler.session
         return agent.parts.admission.why_not or (None if session is not None else "it has no session with etcd")
 
-    async with MetricsPort(counts, client, host=config.metrics_host, port=config.metrics_port, why_not=why_not):
+    def claims_lost() -> int:
+        return agent.parts.scheduler.claims_lost + agent.parts.requests.claims_lost
+
+    async with MetricsPort(
+        counts, client, host=config.metrics_host, port=config.metrics_port, why_not=why_not, claims_lost=claims_lost
+    ):
         yield
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -52,8 +52,8 @@ class Counts:
     def __init__(self) -> None:
         self.records: Counter[tuple[Verdict, Trigger]] = Counter()
         self.retries = 0
-        self.lateness = Histogram(LATENESS_S)
-        self.durations = Histogram(DURATION_S)
+        self.lateness: defaultdict[Trigger, Histogram] = defaultdict(lambda: Histogram(LATENESS_S))
+        self.durations: defaultdict[Verdict, Histogram] = defaultdict(lambda: Histogram(DURATION_S))
 
     def recorded(self, record: RunRecord) -> None:
         """This worker has made a record: of a run, or of fires that did not run."""
@@ -62,9 +62,9 @@ class Counts:
         if record.start_ms is None:
             return
         due_ms = record.schedule_ms if record.schedule_ms is not None else record.plan_ms
-        self.lateness.add(max(0, record.start_ms - due_ms) / 1000)
+        self.lateness[record.trigger].add(max(0, record.start_ms - due_ms) / 1000)
         if record.end_ms is not None:
-            self.durations.add(max(0, record.end_ms - record.start_ms) / 1000)
+            self.durations[record.status].add(max(0, record.end_ms - record.start_ms) / 1000)
 
 
 class _Refused(asyncio.Protocol):
@@ -78,14 +78,16 @@ class MetricsPort:
     """Answers on a port of its own; use as an async context manager. OSError: the port is taken."""
 
     def __init__(
-        self, counts: Counts, client: EtcdClient, *, host: str, port: int, why_not: Callable[[], str | None]
-    ) -> None:
+        self, counts: Counts, client: EtcdClient, *, host: str, port: int, why_not: Callable[[], str | None],
+        claims_lost: Callable[[], int],
+    ) -> None:  # fmt: skip
         """``why_not``: why the worker takes no fires; None: it takes them."""
         self._counts = counts
         self._client = client
         self._host = host
         self._port = port
         self._why_not = why_not
+        self._claims_lost = claims_lost
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
 
@@ -157,19 +159,25 @@ class MetricsPort:
         )  # fmt: skip
         for (status, trigger), count in counts.records.items():
             records.add_metric([status, trigger], count)
-        lateness, durations = (
-            HistogramMetricFamily(name, what, buckets=histogram.buckets(), sum_value=histogram.sum)
-            for name, what, histogram in (
-                ("etcron_start_lateness_seconds", "From the time that a run was due to its start.", counts.lateness),
-                ("etcron_run_duration_seconds", "From the start of a run to its end.", counts.durations),
-            )
+        lateness = HistogramMetricFamily(
+            "etcron_start_lateness_seconds", "From the time that a run was due to its start.", labels=["trigger"]
         )
+        for trigger, histogram in counts.lateness.items():
+            lateness.add_metric([trigger], histogram.buckets(), histogram.sum)
+        durations = HistogramMetricFamily(
+            "etcron_run_duration_seconds", "From the start of a run to its end.", labels=["status"]
+        )
+        for status, histogram in counts.durations.items():
+            durations.add_metric([status], histogram.buckets(), histogram.sum)
         return (
             InfoMetricFamily("etcron_worker_build", "The version.", value={"version": VERSION}),
             GaugeMetricFamily("etcron_accepting", "1 if it takes fires.", value=self._why_not() is None),
             records,
             CounterMetricFamily(
                 "etcron_retries", "Of the records, those of a second or later attempt.", counts.retries
+            ),
+            CounterMetricFamily(
+                "etcron_claims_lost", "Its claims that came after another worker's.", self._claims_lost()
             ),
             CounterMetricFamily(
                 "etcron_etcd_mutations", "Keys that it has put or deleted in etcd.", self._client.mutations

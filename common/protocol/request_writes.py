@@ -107,7 +107,7 @@ def _as_read(call: CallKeys, there: Found) -> list[Compare]:
 
 NO_LIMIT_MS: Final = MAX_MARK_MS
 """In place of an expiry: such a run starts however late."""
-_RUN, _LOCK = 0, 1
+_RUN, _LOCK, _REQUEST = 0, 1, 2
 """Where the answer of a refusal has them."""
 
 
@@ -161,13 +161,17 @@ class RequestClaim:
         """Whether the job's lock is held."""
         return self.job.takes_lock and refusal.one(_LOCK) is not None
 
+    def comes_late(self, refusal: TxnResult) -> bool:
+        """Whether the request that it read is there no more."""
+        request = refusal.one(_REQUEST)
+        return request is None or request.mod_revision != self.request.revision
+
     def is_over(self, refusal: TxnResult) -> bool:
         """Whether the claim can never be carried out any more, however late it arrives."""
-        request, job, own = (refusal.one(index) for index in (2, 3, 4))
+        job, own = refusal.one(3), refusal.one(4)
         mark = None if self.mark is None else refusal.one(5)
         return (
-            request is None
-            or request.mod_revision != self.request.revision
+            self.comes_late(refusal)
             or job is None
             or job.mod_revision != self.job.revision
             or own is None  # one that is detached may be put again with its lease

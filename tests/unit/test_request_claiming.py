@@ -37,6 +37,9 @@ class Claim:
             return cast(int, refusal.own_fence)
         return Fate.NEVER if refusal.is_over else Fate.OPEN
 
+    def comes_late(self, refusal: Any) -> bool:
+        return bool(refusal.is_late)
+
     def meets_lock(self, refusal: Any) -> bool:
         return bool(refusal.locked)
 
@@ -45,8 +48,12 @@ def succeeded(revision: int) -> object:
     return SimpleNamespace(succeeded=True, revision=revision)
 
 
-def refused(*, own_fence: int | None = None, is_over: bool = False, locked: bool = False) -> object:
-    return SimpleNamespace(succeeded=False, revision=9, own_fence=own_fence, is_over=is_over, locked=locked)
+def refused(
+    *, own_fence: int | None = None, is_over: bool = False, locked: bool = False, is_late: bool = False
+) -> object:
+    return SimpleNamespace(
+        succeeded=False, revision=9, own_fence=own_fence, is_over=is_over, locked=locked, is_late=is_late
+    )
 
 
 class Etcd:
@@ -139,3 +146,21 @@ async def test_claim_in_doubt_that_was_refused_so_far_takes_no_slot_and_stands_i
     _, called = await tried(etcd, monkeypatch)
     assert etcd.counts == [(1, 1, 2), (1, 1, 2), (1, 0, 0), (1, 0, 0)]
     assert called == ["room"], "once"
+
+
+@pytest.mark.parametrize(
+    ("answers", "lost"),
+    [
+        pytest.param([succeeded(4)], 0, id="won"),
+        pytest.param([refused(locked=True)], 0, id="the lock is held"),
+        pytest.param([refused(is_over=True, is_late=True)], 1, id="another worker was first"),
+        pytest.param([DOUBT, refused(own_fence=3, is_late=True)], 0, id="an earlier sending was first"),
+    ],
+)
+async def test_claims_that_came_after_another_workers_are_counted(
+    monkeypatch: pytest.MonkeyPatch, answers: Sequence[object], lost: int
+) -> None:
+    etcd = Etcd(*answers)
+    await tried(etcd, monkeypatch)
+    assert etcd.claiming is not None
+    assert etcd.claiming.lost == lost

@@ -86,6 +86,8 @@ class Answers:
         self._decider = decider
         self._clock = clock
         self._told_detached: Session | None = None
+        self.claims_lost = 0
+        """Claims of fires that another worker had decided by then."""
 
     def outage(self, error: Exception) -> None:
         """etcd did not answer, or would not."""
@@ -94,6 +96,7 @@ class Answers:
     def answered(self, result: Result, session: Session) -> None:
         """Takes in what became of one proposal. What was won is won, even where the job has changed meanwhile."""
         proposal = result.proposal
+        self.claims_lost += result.answer is Answer.MARK_MOVED and proposal.claims
         if result.answer is Answer.DONE:
             self.won_late(result, session)
         elif result.answer is Answer.DETACHED and self._told_detached is not session:

@@ -71,6 +71,8 @@ class RequestClaiming:
         """Claims of which it is not known what becomes of them."""
         self.sending = 0
         """Of these, those that may be carried out right now."""
+        self.lost = 0
+        """Since this process began: those that came after another worker's."""
 
     def count(self, slots: int) -> Counted:
         """Have a claim count from now on, also before it is sent."""
@@ -95,6 +97,7 @@ class RequestClaiming:
                 failpoints.hit("after_claim")
             if settled.done:
                 return Tried(run=claimed_run(claim, session, fence=settled.revision, sent=settled.sent))
+            self.lost += claim.comes_late(settled.answer)
             return Tried(met_lock=claim.meets_lock(settled.answer))
         except (EtcdError, UnavailableError) as error:  # certainly not carried out
             self._refusals.note(str(request.run_id), error)

@@ -110,6 +110,11 @@ class RequestQueue:
         """Requests whose claim etcd has not settled yet: what is won is still to come."""
         return self._claiming.unsettled
 
+    @property
+    def claims_lost(self) -> int:
+        """Since this process began: claims of requests that another worker had claimed by then."""
+        return self._claiming.lost
+
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; a bad one is set aside."""
         jobs = set()

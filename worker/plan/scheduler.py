@@ -213,6 +213,11 @@ class Scheduler:
         return self._sending.in_flight
 
     @property
+    def claims_lost(self) -> int:
+        """Since this process began: claims of fires that another worker had decided by then."""
+        return self._answers.claims_lost
+
+    @property
     def waiting(self) -> int:
         """Jobs with due fires that wait for a slot."""
         return len(self._pending_jobs.line)

@@ -131,6 +131,23 @@ async def test_hedge_finds_a_fire_that_was_decided_and_leaves_it(client: EtcdCli
         assert [planner.wins for planner in world.planners] == [[NOON + MINUTE], []]
 
 
+async def test_claim_of_a_fire_that_another_worker_has_decided_is_counted_as_lost(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix, names=["w1"]) as world:
+        await world.save(cronExpr=MINUTELY)
+        await world.settled()
+        await world.set_mark(NOON + MINUTE)
+        world.at(NOON + MINUTE)
+        await world.settled()
+        scheduler = world.planners[0].scheduler
+        await wait_until(lambda: scheduler.claims_lost == 1, description="its claim came late")
+        assert world.planners[0].wins == []
+        world.at(NOON + 2 * MINUTE)
+        await world.mark_comes_to(NOON + 2 * MINUTE)
+        assert scheduler.claims_lost == 1
+
+
 async def test_new_membership_makes_a_due_fire_this_workers_at_once(client: EtcdClient, prefix: str) -> None:
     async with planning(client, prefix) as world:
         await world.save(cronExpr=MINUTELY)

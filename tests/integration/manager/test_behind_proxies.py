@@ -21,6 +21,7 @@ from cli.processes.ports import free_loopback_port
 from tests.support.access import Accessing, as_administrator
 from tests.support.certificates import Authority
 from tests.support.managing import Managed, Place, managing
+from tests.support.tls_proxy import TlsProxy
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -50,8 +51,7 @@ def nginx(directory: Path, port: int, upstream: str, *, knows_users: bool) -> li
     for shipped, here in (
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("    server 10.0.0.5:8070;\n    server 10.0.0.6:8070;\n", f"    server {upstream};\n"),
-        ("/etc/ssl/etcron.pem", str(directory / "tls" / "proxy.pem")),
-        ("/etc/ssl/etcron.key", str(directory / "tls" / "proxy.key")),
+        ("/etc/nginx/etcron/", f"{directory}/tls/"),
         ("/etc/nginx/", f"{directory}/"),
     ):
         assert shipped in text, shipped
@@ -72,8 +72,12 @@ def nginx(directory: Path, port: int, upstream: str, *, knows_users: bool) -> li
 def caddy(directory: Path, port: int, upstream: str, *, knows_users: bool) -> list[str]:
     text = (ROOT / "deploy" / "Caddyfile").read_text()
     assert not knows_users, "its sample needs a module that knows who people are"
-    site = f"https://{NAME}:{port} {{\n\tbind 127.0.0.1\n\ttls {directory}/tls/proxy.pem {directory}/tls/proxy.key\n"
-    for shipped, here in ((f"{NAME} {{\n", site), ("10.0.0.5:8070 10.0.0.6:8070", upstream)):
+    site = f"https://{NAME}:{port} {{\n\tbind 127.0.0.1\n\ttls {directory}/tls/web.pem {directory}/tls/web.key\n"
+    for shipped, here in (
+        (f"\n{NAME} {{\n", f"\n{site}"),
+        ("https://10.0.0.5:8070 https://10.0.0.6:8070", f"https://{upstream}"),
+        ("/etc/caddy/", f"{directory}/tls/"),
+    ):
         assert shipped in text, shipped
         text = text.replace(shipped, here)
     (directory / "Caddyfile").write_text(f"{{\n\tadmin off\n\tauto_https disable_redirects\n}}\n{text}")
@@ -108,13 +112,21 @@ class Proxied:
 @asynccontextmanager
 async def proxied(name: str, directory: Path, manager: Managed, *, knows_users: bool = False) -> AsyncIterator[Proxied]:
     authority, port = Authority(directory / "tls"), free_loopback_port()
-    authority.pair("proxy", NAME)
-    command = PROXIES[name](directory, port, f"127.0.0.1:{manager.http.port}", knows_users=knows_users)
+    web = authority.pair("web", NAME)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(web.cert, web.key)
+    async with TlsProxy(f"127.0.0.1:{manager.http.port}", context) as managers_tls:
+        command = PROXIES[name](directory, port, f"127.0.0.1:{managers_tls.port}", knows_users=knows_users)
+        async with serving(command, Proxied(port, authority.context()), directory) as one:
+            yield one
+
+
+@asynccontextmanager
+async def serving(command: list[str], one: Proxied, directory: Path) -> AsyncIterator[Proxied]:
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(directory), "XDG_DATA_HOME": str(directory)}
     log = (directory / "log").open("wb")
     process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=log, stderr=log)
     try:
-        one = Proxied(port, authority.context())
 
         async def answers() -> bool:
             assert process.returncode is None, (directory / "log").read_text()
