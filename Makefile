@@ -14,7 +14,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test crawler chaos power-cut scenarios log-store-away soak lint wheel docs screenshots audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
+.PHONY: run test crawler chaos power-cut scenarios log-store-away soak five-machines lint wheel dist docs screenshots audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million bench-console assets try-assets
 
 help: ## this list
@@ -53,6 +53,10 @@ scenarios: venv-test ## situations that take longer than a test should (tests/ch
 	$(VENV)/python -m pytest -s tests/chaos/scenarios/cut_off.py tests/chaos/scenarios/crontab_takeover.py
 	ETCRON_ACCEPTANCE_FIRES=60 $(VENV)/python -m pytest tests/acceptance/test_dead_mount.py
 
+# Their machines are namespaces; etcd and nginx come from Debian.
+five-machines: venv-test debian-etcds dist ## docs/operate/five-machines.md, line by line, and the Debian package; needs root
+	$(VENV)/python -m pytest -s -o faulthandler_timeout=1800 tests/chaos/scenarios/debian_package.py tests/chaos/scenarios/five_machines.py
+
 lint: venv-test try-assets ## style, types and the direction of imports; the console's scripts
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
@@ -85,6 +89,10 @@ wheel: venv-run assets ## build dist/etcron-*.whl
 	rm -rf build dist
 	$(VENV)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
+
+dist: wheel ## build dist/etcron-*.whl, and dist/etcron_*.deb for the release of Debian that this is
+	deploy/debian/build dist/etcron-*.whl dist
+	@ls dist/*.deb
 
 docs: venv-run ## write the reference anew from what runs, build the site into dist/docs, and check every link
 	@.ci/tools docs

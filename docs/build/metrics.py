@@ -23,7 +23,9 @@ _TABLE: Final = "\n| Metric | Kind | Labels | What |\n|---|---|---|---|\n"
 
 def page() -> str:
     """The whole of it."""
-    worker = MetricsPort(Counts(), _anything(SimpleNamespace(mutations=0)), host="", port=0, why_not=lambda: None)
+    worker = MetricsPort(
+        Counts(), _anything(SimpleNamespace(mutations=0)), host="", port=0, why_not=lambda: None, claims_lost=lambda: 0
+    )
     return (
         _HEAD
         + "\n## Of a manager\n\nEach manager reports the whole cluster, read at the moment of the scrape. It leaves out what it does not\n"

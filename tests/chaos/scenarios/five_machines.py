@@ -1,0 +1,163 @@
+"""docs/operate/five-machines.md, line by line, on six machines that are namespaces; then one of each kind is lost.
+
+Takes some ten minutes. Needs root. What stands in for what is said at the end of that page.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+import pytest
+
+from tests.support.etcd_server import etcd_of
+from tests.support.machines import Block, Machine, blocks, machines, why_no_machines
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "operate" / "five-machines.md"
+ADDRESSES = {
+    **{f"m{n}": f"10.77.0.{n}" for n in range(1, 6)},
+    "your computer": "10.77.0.9",
+}
+LOG_STORE = """
+mkdir -p /var/lib/log-store && cd /opt/etcron
+exec setsid --fork bin/python -P -m cli.processes.embedded_log_store --host 0.0.0.0 --data-dir /var/lib/log-store \
+    --log-file /var/log/log-store.log --pid-file /run/log-store.pid >/var/log/log-store.out 2>&1 </dev/null
+"""
+EVIDENCE = 'echo "$ETCRON_PLAN_MS $(hostname)" >>/packages/evidence'
+
+pytestmark = pytest.mark.skipif(why_no_machines() is not None, reason=why_no_machines() or "")
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Debian's, and ours as `make dist` builds it."""
+    directory = tmp_path_factory.mktemp("packages")
+    subprocess.run(
+        ["apt-get", "-qq", "download", "nginx", "nginx-common", "etcd-server", "etcd-client"], cwd=directory, check=True
+    )
+    if (etcd := etcd_of("3.5")) is not None:
+        (directory / "etcd").write_bytes(etcd.read_bytes())
+        (directory / "etcd").chmod(0o755)
+    (package,) = (ROOT / "dist").glob("etcron_*.deb")
+    (directory / package.name).write_bytes(package.read_bytes())
+    for place in (directory, *directory.parents):
+        if place.is_relative_to("/tmp") and place != Path("/tmp"):
+            place.chmod(0o755)
+    (directory / "evidence").touch()
+    (directory / "evidence").chmod(0o666)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def cluster(packages: Path) -> Iterator[dict[str, Machine]]:
+    names = {name.replace("your computer", "desk"): address for name, address in ADDRESSES.items()}
+    with machines(names, packages) as found:
+        yield {**found, "your computer": found["desk"]}
+
+
+def with_our_log_store(text: str) -> str:
+    """MongoDB's address is that of the log store on m3, which knows no users and no TLS."""
+    text = re.sub(r'"mongodb://(?:manager|worker)@m3,m4,m5/[^"]*"', '"mongodb://m3:27017"', text)
+    return re.sub(r'^ *"mongodbPasswordFile": .*\n', "", text, flags=re.MULTILINE)
+
+
+def follows(cluster: dict[str, Machine], block: Block) -> None:
+    """On each machine that the title names, in the directory where the block before has left its shell."""
+    text = with_our_log_store(block.text)
+    for place in block.places:
+        print(f"{block.section}: {place} (line {block.line})", flush=True)  # noqa: T201
+        cluster[place].does(f"cd \"$(cat .stands-in 2>/dev/null || pwd)\"\ntrap 'pwd >/root/.stands-in' EXIT\n{text}")
+
+
+def sections(*names: str) -> list[Block]:
+    """The blocks of these that can be followed here."""
+    return [
+        block for block in blocks(PAGE.read_text())
+        if block.section.split(".")[0] in names and "MongoDB" not in block.section + block.title
+    ]  # fmt: skip
+
+
+class Evidence:
+    """What the job of each second wrote down: the fire, and where it ran."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def runs(self) -> list[tuple[int, str]]:
+        """(planned at, machine) of each, in the order of their starts."""
+        return [(int(plan), machine) for plan, machine in map(str.split, self._file.read_text().splitlines())]
+
+    async def goes_on(self, *, on: Set[str] = frozenset(), fires: int = 10) -> None:
+        """Until so many more have run, on each of these machines too."""
+        before = len(self.runs())
+        await wait_until(
+            lambda: len(self.runs()) >= before + fires and on <= {machine for _, machine in self.runs()[before:]},
+            description=f"{fires} more fires after {before}, on {on or 'some machine'}: {self.runs()[before:]}",
+            timeout=120,
+        )  # fmt: skip
+
+    def twice(self) -> list[int]:
+        return [plan for plan, times in Counter(plan for plan, _ in self.runs()).items() if times > 1]
+
+    def left_out(self) -> list[int]:
+        """Seconds between the first and the last that have no run."""
+        plans = {plan for plan, _ in self.runs()}
+        return [plan for plan in range(min(plans), max(plans), 1000) if plan not in plans]
+
+
+async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[str, Machine], packages: Path) -> None:
+    desk, evidence = cluster["your computer"], Evidence(packages / "evidence")
+    for block in sections("1", "2", "3", "4"):
+        follows(cluster, block)
+    cluster["m3"].does(LOG_STORE)
+    for block in sections("6", "7", "8", "9", "10"):
+        follows(cluster, block)
+    desk.does(f"etcron job save evidence --command '{EVIDENCE}' --cron '* * * * * * *'")
+    await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
+    assert evidence.left_out() == []
+
+    at_ms = time.time() * 1000
+    cluster["m1"].loses_power()
+    cluster["m4"].loses_power()
+    await evidence.goes_on(on={"m3", "m5"}, fires=20)
+    # What m4 had taken ends with it. What it did not reach was taken by another worker.
+    assert [plan for plan in evidence.left_out() if not at_ms - 1500 < plan < at_ms + 1500] == []
+    assert "etcron" in desk.does("curl --silent --fail --cacert keys/ca.pem https://etcron.example.org/")
+    assert "hello" in desk.does("etcron job list")
+    desk.does(
+        "etcron login --profile again --server https://etcron.example.org --ca keys/ca.pem --user admin"
+        " --password-stdin <keys/admin.password && etcron job run hello --wait --profile again"
+    )
+    await wait_until(
+        lambda: "gone" in desk.does("etcron worker list"), description="m4 is said to be gone", timeout=60
+    )  # fmt: skip
+    assert evidence.twice() == []
+
+    for name in ("m1", "m4"):
+        cluster[name].boots()
+    await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
+    follows(cluster, sections("12")[0])
+
+    for block in sections("14"):
+        follows(cluster, block)
+    await evidence.goes_on(on={"m3"})
+
+    cluster["m2"].loses_power()
+    cluster["m2"].does("rm -rf /var/lib/etcd/default && systemctl disable etcd")
+    cluster["m2"].boots()
+    for block in sections("15"):
+        follows(cluster, block)
+    members = cluster["m1"].does(". etcdctl.env; etcdctl endpoint health --cluster 2>&1")
+    assert members.count("is healthy") == 3, members
+    await evidence.goes_on()
+
+    for block in sections("13"):
+        follows(cluster, block)
+    await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
+    assert evidence.twice() == []
