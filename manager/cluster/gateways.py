@@ -16,7 +16,7 @@ import aiohttp
 _ANSWER_S: Final = 2.0
 _ASKS: Final = '{"key":"AA==","limit":1,"keys_only":true}'
 """For the first key; what is in it is not read."""
-REMEDY: Final = "start etcd with --enable-grpc-gateway=false, and give it users (deploy/README.md)"
+REMEDY: Final = "start etcd with --enable-grpc-gateway=false, and give it users (docs/operate/cluster.md)"
 
 
 class Gateways:

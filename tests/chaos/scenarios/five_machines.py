@@ -5,17 +5,19 @@ Takes some ten minutes. Needs root. What stands in for what is said at the end o
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator, Set
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.etcd_server import etcd_of
 from tests.support.machines import Block, Machine, blocks, machines, why_no_machines
+from tests.support.promql import expressions
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -28,6 +30,13 @@ LOG_STORE = """
 mkdir -p /var/lib/log-store && cd /opt/etcron
 exec setsid --fork bin/python -P -m cli.processes.embedded_log_store --host 0.0.0.0 --data-dir /var/lib/log-store \
     --log-file /var/log/log-store.log --pid-file /run/log-store.pid >/var/log/log-store.out 2>&1 </dev/null
+"""
+PROMETHEUS = """
+dpkg-deb -x /packages/prometheus_*.deb prometheus && cd keys
+{ echo 'global: {scrape_interval: 2s, evaluation_interval: 2s}' && cat prometheus.yml; } >often.yml
+../prometheus/usr/bin/promtool check config often.yml
+setsid --fork ../prometheus/usr/bin/prometheus --config.file=often.yml --storage.tsdb.path=/var/tmp/prometheus \\
+    --web.listen-address=127.0.0.1:9090 >/var/log/prometheus.log 2>&1 </dev/null
 """
 EVIDENCE = 'echo "$ETCRON_PLAN_MS $(hostname)" >>/packages/evidence'
 
@@ -118,16 +127,15 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     cluster["m3"].does(LOG_STORE)
     for block in sections("6", "7", "8", "9", "10"):
         follows(cluster, block)
-    desk.does(f"etcron job save evidence --command '{EVIDENCE}' --cron '* * * * * * *'")
+    # So that an outage of etcd, while it elects a leader, makes fires late and leaves none out.
+    desk.does(f"etcron job save evidence --command '{EVIDENCE}' --cron '* * * * * * *' --overlap allow")
     await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
     assert evidence.left_out() == []
+    await prometheus_answers(desk)
 
-    at_ms = time.time() * 1000
     cluster["m1"].loses_power()
     cluster["m4"].loses_power()
-    await evidence.goes_on(on={"m3", "m5"}, fires=20)
-    # What m4 had taken ends with it. What it did not reach was taken by another worker.
-    assert [plan for plan in evidence.left_out() if not at_ms - 1500 < plan < at_ms + 1500] == []
+    await evidence.goes_on(on={"m3", "m5"}, fires=30)
     assert "etcron" in desk.does("curl --silent --fail --cacert keys/ca.pem https://etcron.example.org/")
     assert "hello" in desk.does("etcron job list")
     desk.does(
@@ -138,6 +146,9 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
         lambda: "gone" in desk.does("etcron worker list"), description="m4 is said to be gone", timeout=60
     )  # fmt: skip
     assert evidence.twice() == []
+    open_on_m4 = desk.does("etcron run list --job evidence --worker m4 --status running,lost -o json")
+    taken_along = {run["id"] for run in json.loads(open_on_m4)}
+    assert {f"evidence@{plan}#1" for plan in evidence.left_out()} <= taken_along, "else each fire ran"
 
     for name in ("m1", "m4"):
         cluster[name].boots()
@@ -153,11 +164,36 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     cluster["m2"].boots()
     for block in sections("15"):
         follows(cluster, block)
-    members = cluster["m1"].does(". etcdctl.env; etcdctl endpoint health --cluster 2>&1")
-    assert members.count("is healthy") == 3, members
+    await wait_until(
+        lambda: cluster["m1"].does(". ./etcdctl.env; etcdctl endpoint health --cluster 2>&1").count("is healthy") == 3,
+        description="three members are healthy", timeout=60,
+    )  # fmt: skip
     await evidence.goes_on()
 
     for block in sections("13"):
         follows(cluster, block)
     await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
     assert evidence.twice() == []
+
+
+async def prometheus_answers(desk: Machine) -> None:
+    """The real one, with the configuration of the page: it reaches all, and every panel of the board has data."""
+    desk.does(PROMETHEUS)
+
+    def asks(path: str, query: str = "") -> Any:
+        return json.loads(desk.does(f"curl -sG http://127.0.0.1:9090/api/v1/{path} --data-urlencode 'query={query}'"))
+
+    def are_up() -> bool:
+        health = [target["health"] for target in asks("targets")["data"]["activeTargets"]]
+        return health == ["up"] * 5
+
+    await wait_until(are_up, description="Prometheus reaches two managers and three workers", timeout=60)
+    for where, expression, _ in expressions():
+
+        def is_answered(expression: str = expression, where: str = where) -> bool:
+            answer = asks("query", expression)
+            assert answer["status"] == "success", (where, answer)
+            return where.startswith("alert") or bool(answer["data"]["result"])
+
+        await wait_until(is_answered, description=f"{where} shows something", timeout=60)
+    assert asks("rules")["data"]["groups"][0]["rules"], "the alerts are known"

@@ -132,7 +132,7 @@ async def test_files_hold_channels_and_rules_beside_the_jobs_that_name_them(etcr
 
 
 async def test_what_is_listed_can_be_applied_to_an_empty_cluster(etcron: Etcron, write: Write) -> None:
-    """As deploy/README.md has it, with jq."""
+    """As docs/operate/cluster.md has it, with jq."""
     listed = ALL.replace("rules:", "  - {name: pager, kind: webhook, url: 'https://hooks.example.org/x'}\nrules:")
     listed = listed.replace("jobs:", "  - {name: system, system: true, to: [ops], after: 2}\njobs:")
     await etcron.ok("job", "apply", "-f", write("all.yaml", listed))

@@ -32,6 +32,7 @@ from tests.support.joining import join
 from tests.support.log_store import LogStore, to_disturb
 from tests.support.managing import Managed, Place, managing
 from tests.support.open_runs import claim, now_ms, record_of
+from tests.support.promql import uses
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
@@ -277,12 +278,19 @@ async def test_documents_and_alerts_name_what_there_is(manager: Managed) -> None
     await join(manager, "w1", beat=BEAT)
     clocks = Clocks(count=3, measured={"w1": Measured(offset_ms=5, clock="c")})
     await manager.etcd.put(manager.keys.clocks, clocks.to_json())
-    there = {name.partition("{")[0] for name in await scrape(manager)}
-    of_a_manager = (ROOT / "docs/reference/metrics.md").read_text().partition("## Of a worker's own port")[0]
-    documented = set(re.findall(r"^\| `(etcron_\w+)", of_a_manager, re.MULTILINE))
+    samples = [re.findall(r"[\w/:.-]+", name) for name in await scrape(manager)]
+    there = {name for name, *_ in samples}
+    pages = (ROOT / "docs/reference/metrics.md").read_text().split("## Of a worker's own port")
+    documented, of_a_worker = (set(re.findall(r"^\| `(etcron_\w+)", page, re.MULTILINE)) for page in pages)
     assert documented == there
-    alerts = set(re.findall(r"\betcron_\w+", ALERTS.read_text()))
-    assert alerts <= there
+    labels = {(name, label) for name, *rest in samples for label in rest[::2]}
+    values = {(name, *pair) for name, *rest in samples for pair in zip(rest[::2], rest[1::2], strict=True)}
+    for use in uses():
+        if use.metric.removesuffix("_bucket") in of_a_worker:
+            continue  # tests/integration/working/test_metrics_port.py
+        assert use.metric in there, use
+        assert {(use.metric, label) for label in use.labels} <= labels, use
+        assert {(use.metric, *pair) for pair in use.values} <= values, use
 
 
 def test_no_alert_is_raised_by_each_manager() -> None:

@@ -14,6 +14,7 @@ from cli.processes.ports import free_loopback_port
 from common.clock import SystemClock
 from common.protocol.drain import Drain
 from tests.support.cluster import Process
+from tests.support.promql import uses
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 
@@ -72,6 +73,14 @@ async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place
             of_a_worker = (ROOT / "docs/reference/metrics.md").read_text().partition("## Of a worker's own port")[2]
             documented = set(re.findall(r"^\| `(etcron_\w+)", of_a_worker, re.MULTILINE))
             assert {re.sub("_(bucket|count|sum)$", "", name.partition("{")[0]) for name in after} == documented
+            labels = {
+                (name, label) for name, *rest in (re.findall(r"[\w+.]+", one) for one in after) for label in rest[::2]
+            }
+            asked = [use for use in uses() if use.metric.removesuffix("_bucket") in documented]
+            assert {use.metric for use in asked} >= {"etcron_records_total", "etcron_run_duration_seconds_bucket"}
+            for use in asked:
+                assert use.metric in {name.partition("{")[0] for name in after}, use
+                assert {(use.metric, label) for label in use.labels} <= labels, use
             async with http.get("/livez") as answer:
                 assert answer.status == 200
             idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
