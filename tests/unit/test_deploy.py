@@ -1,0 +1,133 @@
+"""`deploy/` and the walk-through that uses it: what its commands name is there, and what they write is valid.
+
+`make five-machines` runs these commands.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.arguments import GROUPS, LOGIN_COMMANDS
+from common.configuration.config import load_manager_config, load_worker_config
+from tests.support.certificates import Authority
+from tests.support.machines import Block, blocks
+from tests.support.promql import expressions
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+PAGE = blocks((ROOT / "docs" / "operate" / "five-machines.md").read_text())
+UNITS = sorted(DEPLOY.glob("*.service"))
+LOAD = {"manager": load_manager_config, "worker": load_worker_config}
+
+
+def heredoc(name: str) -> tuple[str, Block]:
+    """What a block writes into a file of ``/etc/etcron``."""
+    for block in PAGE:
+        if found := re.search(rf"cat >/etc/etcron/{name} <<END\n(.*?)^END$", block.text, re.MULTILINE | re.DOTALL):
+            return found[1].replace("$(hostname)", "m3"), block
+    raise AssertionError(f"no block writes {name}")
+
+
+@pytest.mark.parametrize("block", PAGE, ids=lambda block: f"line {block.line}")
+def test_each_block_is_for_bash_and_says_where_it_goes(block: Block) -> None:
+    assert block.places, block.title
+    assert subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True, check=False).stderr == ""
+
+
+def test_each_file_and_unit_that_the_page_names_is_there() -> None:
+    text = "".join(block.text for block in PAGE)
+    files = set(re.findall(r"/usr/share/etcron/([\w.-]+)", text))
+    assert {"etcd-roles.sh", "nginx.conf", "prometheus-alerts.yml"} <= files
+    packed = (DEPLOY / "debian" / "build").read_text()
+    for file in files:
+        assert (DEPLOY / file).is_file(), file
+        assert file in packed, file
+    units = set(re.findall(r"systemctl [a-z]+ (?:--\S+ )*(etcron-\w+)", text))
+    assert units == {"etcron-manager", "etcron-worker"}
+    assert {f"{unit}.service" for unit in units} <= {unit.name for unit in UNITS}
+
+
+def test_each_command_of_etcron_on_the_page_has_flags_that_there_are() -> None:
+    found = [
+        re.split(r" (?:[<>|&]|[0-9]>)|; ?", command)[0]
+        for block in PAGE
+        for command in re.findall(r"(?:^|[ ;])etcron ((?!\$)[a-z]+ .*)$", block.text, re.MULTILINE)
+    ]
+    assert len(found) > 10
+    for command in found:
+        words = shlex.split(command)
+        if words[0] == "admin":  # its flags are those of a configuration
+            continue
+        module = "cli.login" if words[0] in LOGIN_COMMANDS else GROUPS[words[0]]
+        # What xargs adds:
+        added = ["hello"] if words[:2] in (["job", "pause"], ["job", "resume"]) else []
+        importlib.import_module(module).parser().parse_args([*words[words[0] in GROUPS :], *added])
+
+
+@pytest.mark.parametrize("program", LOAD)
+def test_each_configuration_on_the_page_is_valid(tmp_path: Path, program: str) -> None:
+    text, block = heredoc(f"{program}.json")
+    authority = Authority(tmp_path / program)
+    for name in ("client", "web"):
+        authority.pair(name)
+    installed = re.findall(rf"^install -m 640 -g \S+ (.*) /etc/etcron/{program}/$", block.text, re.MULTILINE)
+    for name in installed[0].split():
+        if name.endswith(".password"):
+            (tmp_path / program / name).write_text("something")
+            (tmp_path / program / name).chmod(0o640)
+    for named in re.findall(rf'"{program}/([^"]+)"', text):
+        assert named in installed[0].split(), "each file that it names is installed"
+    file = tmp_path / f"{program}.json"
+    file.write_text(text.replace("/etc/etcron/", f"{tmp_path}/"))
+
+    config = LOAD[program](file, {})
+
+    assert len(config.etcd_endpoints) == 3
+    assert not config.notes
+
+
+@pytest.mark.parametrize("program", LOAD)
+def test_each_configuration_of_the_package_is_valid(program: str) -> None:
+    assert not LOAD[program](DEPLOY / "debian" / f"{program}.json", {}).notes
+
+
+def test_the_scripts_of_the_package_are_for_sh() -> None:
+    for name in ("postinst", "prerm", "postrm"):
+        script = DEPLOY / "debian" / name
+        assert subprocess.run(["sh", "-n", script], capture_output=True, check=False).stderr == b""
+        for unit in re.findall(r"etcron-\w+\.service", script.read_text()):
+            assert unit == "etcron-up.service" or (DEPLOY / unit).is_file(), unit
+
+
+def test_the_board_is_one_that_grafana_reads() -> None:
+    """It asks for what there is: test_metrics.py, test_metrics_port.py; Prometheus answers: `make five-machines`."""
+    panels = [where for where, _, _ in expressions() if where.startswith("panel ")]
+    assert len(set(panels)) > 15
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> list[Path]:
+    """With a program that is there: it is the package's."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze here")
+    for unit in UNITS:
+        (tmp_path / unit.name).write_text(unit.read_text().replace("/opt/etcron/bin/etcron", "/bin/true"))
+    return sorted(tmp_path.iterdir())
+
+
+def test_systemd_takes_the_units(units: list[Path]) -> None:
+    done = subprocess.run(["systemd-analyze", "verify", *map(str, units)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_managers_exposure_is_at_most_4(units: list[Path]) -> None:
+    (manager,) = (unit for unit in units if unit.name == "etcron-manager.service")
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=40", str(manager)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
