@@ -81,7 +81,7 @@ def test_each_configuration_on_the_page_is_valid(tmp_path: Path, program: str) -
     for name in installed[0].split():
         if name.endswith(".password"):
             (tmp_path / program / name).write_text("something")
-            (tmp_path / program / name).chmod(0o640)
+        (tmp_path / program / name).chmod(0o640)
     for named in re.findall(rf'"{program}/([^"]+)"', text):
         assert named in installed[0].split(), "each file that it names is installed"
     file = tmp_path / f"{program}.json"
