@@ -135,7 +135,7 @@ def machines(addresses: dict[str, str], packages: Path) -> Iterator[dict[str, Ma
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Commands of a page, and what its title says of where they are copied."""
+    """Commands of a page, and what is said above them of where they are copied."""
 
     section: str
     title: str
@@ -148,7 +148,10 @@ class Block:
         return re.findall(r"\bm[1-9]\b|your computer", self.title)
 
 
-_FENCE = re.compile(r'^```sh title="(?P<title>[^"]+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r'^On \*\*(?P<title>[^*]+)\*\*:\n\n```sh title="as root"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
+)
+"""The title keeps tests of other pages from running them on this machine."""
 
 
 def blocks(page: str) -> list[Block]:
