@@ -86,7 +86,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     from common.words.describe import describe
 
     schedule, after = _schedule(arguments), _after(arguments)
-    fires, words = schedule.upcoming(after, _EXPLAINED), describe(arguments.expr)
+    fires, words = schedule.upcoming(after, _EXPLAINED), describe(arguments.expr, job=arguments.job or "")
     fields, warnings = field_words(arguments.expr, arguments.job), _warnings(schedule, after)
     if arguments.output == "json":
         print_json({
@@ -96,7 +96,7 @@ def _explain(arguments: argparse.Namespace) -> int:
             "warnings": warnings, "tzdata": tzdata_version(),
         })  # fmt: skip
         return ExitStatus.OK if fires else ExitStatus.NO
-    tell(words if words != arguments.expr else f"{arguments.expr}  (no short words for this one: see the fields)")
+    tell(words if words != arguments.expr else f"{arguments.expr}  (H is said with --job: see the fields)")
     tell()
     width = max(len(text) for _, text, _ in fields)
     print_pairs((name, f"{text:<{width}}  {told}") for name, text, told in fields)

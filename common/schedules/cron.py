@@ -47,8 +47,8 @@ DAY_SECONDS = 86_400
 FIRST_LOCAL, LAST_LOCAL = 0, (LAST_DAY + 1) * DAY_SECONDS - 1
 
 _ALLOWED_TEXT = re.compile(r"[\x21-\x7e \t]*")
-# H begins an item; the H of THU does not.
-_HASHED = re.compile(r"(?<![A-Za-z])[Hh]")
+# H begins an item; the H of THU or of @hourly does not.
+_HASHED = re.compile(r"(?<![A-Za-z@])[Hh]")
 _BOTH = "&"
 """Before the day-of-week field: both day fields have to match."""
 _MONTH_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

@@ -1,19 +1,22 @@
-"""A cron expression in words, where the words are certain to be true; otherwise the expression itself.
+"""A cron expression in words that are certain to be true.
 
 An adapter on cron-descriptor, behind a list of forms that it gets right. Outside the list it misleads: it says "every 7
-seconds" for ``*/7``, which starts again each minute, and "every 2 days of the week" for ``*/2``. The test compares what
-it says with what the engine does. In Chinese the list is shorter, and the words are mended.
+seconds" for ``*/7``, which starts again each minute, and "every 2 days of the week" for ``*/2``; there the words are
+composed of the values of each field. The test compares what it says with what the engine does. In Chinese the list is
+shorter, and the words are mended.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from cron_descriptor import ExpressionDescriptor, Options
 
 from common.errors import ScheduleError
-from common.schedules.cron import parse, seven_fields
+from common.schedules.cron import parse, seven_fields, uses_hash
+from common.words.composed import composed
 from common.words.phrases import CHINESE, DEFAULT, ENGLISH
 
 _WEEKDAYS_ZH: Final = {
@@ -75,24 +78,30 @@ _ONE_WEEKDAY = re.compile(rf"\*|\?|{_WEEKDAY}")
 _YEARS = re.compile(rf"\*|{_YEAR}(?:,{_YEAR})*|{_YEAR}-{_YEAR}")
 
 
-def describe(expr: str, language: str = DEFAULT) -> str:
-    """Words such as ``At 02:30, Monday through Friday``, or the expression itself where no true words are known.
+def describe(expr: str, language: str = DEFAULT, job: str = "") -> str:
+    """Words such as ``At 02:30, Monday through Friday``; ``job``: whose name decides what ``H`` stands for.
 
-    Never raises: a text that is not a cron expression comes back as it is; an unknown language is English.
+    Never raises: a text that is not a cron expression comes back as it is, and so does one with ``H`` of no job; an
+    unknown language is English.
     """
     try:
-        parse(expr)
+        cron = parse(expr, job)
         fields = tuple(field.upper() for field in seven_fields(expr))
     except ScheduleError:
         return expr
-    if not _is_told_truly(fields):
+    if uses_hash(expr) and not job:
         return expr
-    if language != _CHINESE:
-        return _words(fields, "en_US")
-    return mended(_words(fields, "zh_CN")) if is_told(fields[_DAY_FIELD]) else expr
+    if not is_phrase(fields, language):
+        return composed(cron, fields, language, job)
+    return mended(_words(fields, "zh_CN")) if language == _CHINESE else _words(fields, "en_US")
 
 
-def _is_told_truly(fields: tuple[str, ...]) -> bool:
+def is_phrase(fields: Sequence[str], language: str) -> bool:
+    """Whether the library says it truly."""
+    return _is_told_truly(fields) and (language != _CHINESE or is_told(fields[_DAY_FIELD]))
+
+
+def _is_told_truly(fields: Sequence[str]) -> bool:
     second, minute, hour, day, month, weekday, year = fields
     time_of_day = f"{second} {minute} {hour}"
     if not any(form.fullmatch(time_of_day) for form in _TIME_OF_DAY):

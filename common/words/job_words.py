@@ -12,6 +12,7 @@ from typing import Final
 
 from common.instants import Duration, from_ms
 from common.jobs.job import JobSpec
+from common.schedules.cron import uses_hash
 from common.schedules.job_calendar import Calendar
 from common.schedules.zones import load_zone
 from common.words.describe import describe
@@ -84,15 +85,15 @@ def _trigger_words(spec: JobSpec, phrases: Phrases, language: str) -> str:
         return phrases.once.format(local_words(spec.at.ms, spec.timezone))
     words: list[str] = []
     for expr in spec.cron_exprs:
-        told = expression_words(expr, language)
+        told = expression_words(expr, language, spec.name if uses_hash(expr) else "")
         words.append(told if told == expr or not words else told[0].lower() + told[1:])
     return phrases.expressions.join(words)
 
 
 @lru_cache(maxsize=4_096)
-def expression_words(expr: str, language: str = DEFAULT) -> str:
+def expression_words(expr: str, language: str = DEFAULT, job: str = "") -> str:
     """An expression in words, or the expression itself; a page has many, and most jobs share a few."""
-    return describe(expr, language)
+    return describe(expr, language, job)
 
 
 def _day_words(text: str, phrases: Phrases) -> str:

@@ -12,10 +12,10 @@ from common.words.job_words import job_words
 PARIS = {"timezone": "Europe/Paris"}
 WORDS: list[tuple[dict[str, Any], str]] = [
     ({"cronExpr": "0 30 2 * * MON-FRI *"}, "At 02:30, Monday through Friday"),
-    ({"cronExpr": "*/7 * * * * * *"}, "*/7 * * * * * *"),
+    ({"cronExpr": "*/7 * * * * * *"}, "At seconds 0 to 56 in steps of 7 of every minute"),
     ({"cronExpr": ["0 0 9 * * * *"]}, "At 09:00"),
     ({"cronExpr": ["0 0 9 * * * *", "0 0 12 * * MON *"]}, "At 09:00; at 12:00, only on Monday"),
-    ({"cronExpr": ["*/7 * * * * * *", "0 0 12 * * * *"]}, "*/7 * * * * * *; at 12:00"),
+    ({"cronExpr": ["*/7 * * * * * *", "0 0 12 * * * *"]}, "At seconds 0 to 56 in steps of 7 of every minute; at 12:00"),
     ({"every": "15m", "offset": "5m"}, "Every 15 minutes, 5 minutes past"),
     ({"every": "15m", "offset": "0s"}, "Every 15 minutes"),
     ({"every": "1s"}, "Every second"),
@@ -46,10 +46,10 @@ WORDS: list[tuple[dict[str, Any], str]] = [
 
 CHINESE = [
     "在 02:30，星期一到星期五",
-    "*/7 * * * * * *",
+    "在每分钟的第 0 到 56（间隔 7）秒",
     "在 09:00",
     "在 09:00；在 12:00，仅在星期一",
-    "*/7 * * * * * *；在 12:00",
+    "在每分钟的第 0 到 56（间隔 7）秒；在 12:00",
     "每 15 分钟，错后 5 分钟",
     "每 15 分钟",
     "每秒",
