@@ -73,7 +73,7 @@ async def test_a_fresh_installation_says_what_to_do_until_there_is_a_job_and_a_w
     page = await world.console.open("/", locale="en-GB")
     await shown(page, "Nothing fires")
     await expect(page.locator("#halt")).to_contain_text("there is no worker yet")
-    await expect(page.locator("#first-steps")).to_contain_text("crontab -l | etcron crontab import -")
+    await expect(page.locator("#first-steps").get_by_role("link", name="Paste a crontab")).to_be_visible()
     await looked_at(world, page, "overview-fresh")
     await join(world.manager, "w1")
     await shown(page, "No jobs yet")

@@ -20,7 +20,7 @@ export function silencers({ job, labels, acknowledged, silencedUntil }) {
   if (!job) return [];
   const button = (/** @type {string} */ what, /** @type {string} */ glyph) => h("button", {
     type: "button", class: "btn btn-plain", "data-key": what, "data-silence": what, "data-job": job,
-    "aria-label": `${t(`silence.${what}`)}: ${job}`, ...offered("pause", labels),
+    "aria-label": `${what === "ack" ? "" : `${t("silence.make")}${t("colon")}`}${t(`silence.${what}`)}: ${job}`, ...offered("pause", labels),
   }, icon(glyph), " ", t(`silence.${what}`));
   return [!acknowledged && button("ack", "check2"), ...(silencedUntil ? [] : SPANS.map((what) => button(what, "bell-slash")))];
 }

@@ -49,11 +49,11 @@ export const toneOf = (code) => (LOOKS[code] ?? UNKNOWN)[1];
 /**
  * Glyph and word of a verdict or of a state.
  * @param {string} code
- * @param {{href?: string, title?: string}} [options]
+ * @param {{href?: string, title?: string, of?: string}} [options] `of`: what it is of, for who hears links without their row
  */
-export function badge(code, { href, title } = {}) {
-  const [glyph, tone] = LOOKS[code] ?? UNKNOWN;
-  return h(href ? "a" : "span", { class: `badge tone-${tone}`, href, title }, icon(glyph), " ", word("verdict", code));
+export function badge(code, { href, title, of } = {}) {
+  const [glyph, tone] = LOOKS[code] ?? UNKNOWN, text = word("verdict", code);
+  return h(href ? "a" : "span", { class: `badge tone-${tone}`, href, title, "aria-label": href && of ? `${text}: ${of}` : null }, icon(glyph), " ", text);
 }
 
 /** Verdicts whose reasons are phrases of etcron's own; that of a kill may be a user's. */

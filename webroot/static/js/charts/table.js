@@ -35,7 +35,9 @@ export function chart(host, { id, title, extra = null }) {
     if (!shown) return;
     const asTable = kept(key) === "1";
     const at = marksIn(drawing).indexOf(/** @type {any} */ (document.activeElement));
-    fill(toggle, icon(asTable ? "bar-chart" : "table"), " ", h("span", {}, t(asTable ? "chart.show" : "chart.table")));
+    const says = t(asTable ? "chart.show" : "chart.table");
+    toggle.setAttribute("aria-label", `${says}: ${title}`);
+    fill(toggle, icon(asTable ? "bar-chart" : "table"), " ", h("span", {}, says));
     fill(note, shown.note);
     tip.hidden = true;
     fill(drawing, asTable ? tableOf(title, shown) : shown.draw(width) ?? h("p", { class: "empty" }, t("chart.none")));

@@ -9,6 +9,7 @@ import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
 import { badge, whyOf } from "../verdicts.js";
+import { full, zoneFor } from "../zones.js";
 import { Range } from "./range.js";
 
 const A_PAGE = 25;
@@ -55,7 +56,7 @@ export const takersOf = ([first, ...others]) => (others.length ? t("job.takers",
 /** @param {any} fire */
 function verdict(fire) {
   const { verdict: code, runId, startTime, attempts, count, countIsMinimum } = fire;
-  const link = badge(code, { href: runId && (startTime || code === "claimed") ? runUrl(runId) : undefined });
+  const link = badge(code, { href: runId && (startTime || code === "claimed") ? runUrl(runId) : undefined, of: full(fire.planTime, zoneFor()) });
   link.setAttribute("data-row-link", "");
   const many = count > 1 && t(countIsMinimum ? "job.fires.least" : "job.fires", { n: count });
   const said = [many, whyOf(fire)].filter(Boolean).join("; ");

@@ -106,7 +106,7 @@ export class Versions {
     try {
       const found = await get(`${this.path}/${this.from}/compare`, { query: { to: this.to ?? this.items[0].revision }, signal });
       const title = t("versions.compared", { from: String(found.from), to: String(found.to) });
-      fill(box, h("h3", {}, title), differences(title, found.changes));
+      fill(box, h("h2", {}, title), differences(title, found.changes));
       announce(`${title}: ${t("versions.changes", { n: found.changes.length })}`);
     } catch (error) {
       if (signal.aborted) throw error;

@@ -88,7 +88,7 @@ function last(job) {
   const href = result.runId && result.startTime ? runUrl(result.runId) : undefined;
   const failedBefore = sortsByFailure() && job.lastFailureTime && job.lastFailureTime < at;
   return [
-    badge(result.status, { href, title: why || undefined }), " ", stamp(at, { as: "ago", zone }),
+    badge(result.status, { href, title: why || undefined, of: job.name }), " ", stamp(at, { as: "ago", zone }),
     failedBefore && h("span", { class: "sub" }, t("jobs.failed"), " ", stamp(job.lastFailureTime, { as: "ago", zone })),
     why && h("span", { class: "sub", title: why }, why),
   ];

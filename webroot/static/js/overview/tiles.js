@@ -19,7 +19,7 @@ export function tilesOf({ jobs, running, workers }) {
 function tile(name, href, count, tone = "") {
   const shown = count === null || count === undefined ? "?" : typeof count === "number" ? number(count) : count;
   return h("a", { class: `tile${tone && ` tone-${tone}`}`, href, "data-key": name, title: t(`overview.tile.${name}.title`) },
-    h("strong", {}, shown), h("span", {}, tone && [icon("exclamation-triangle-fill"), " "], t(`overview.tile.${name}`)));
+    h("strong", {}, shown), " ", h("span", {}, tone && [icon("exclamation-triangle-fill"), " "], t(`overview.tile.${name}`)));
 }
 
 /** @param {import("./page.js").Overview} seen */

@@ -33,10 +33,10 @@ function groupOf(group, isOpen) {
   all.set("error", error);
   const rest = jobCount - jobs.length;
   return h("details", { class: "group-of", "data-key": error, "data-error": error, open: isOpen, ontoggle: keepOpen },
-    h("summary", {}, h("span", { class: "group-count" }, number(count)),
-      h("span", { class: "group-what" }, badge(status), " ", h("strong", {}, reasonOf(group)),
-        h("span", { class: "sub group-jobs" }, jobCount === 1 ? jobs[0] : t("runs.of.jobs", { n: jobCount })),
-        lastLine && h("code", { class: "sub clip last-line" }, uncoloured(lastLine))),
+    h("summary", {}, h("span", { class: "group-count" }, number(count)), " ",
+      h("span", { class: "group-what" }, badge(status), " ", h("strong", {}, reasonOf(group)), " ",
+        h("span", { class: "sub group-jobs" }, jobCount === 1 ? jobs[0] : t("runs.of.jobs", { n: jobCount })), " ",
+        lastLine && h("code", { class: "sub clip last-line" }, uncoloured(lastLine))), " ",
       h("span", { class: "sub group-when" }, stamp(lastTime, { as: "ago" }))),
     h("div", { class: "group-body" },
       h("p", { class: "sub" }, t("runs.between"), " ", stamp(firstTime, { as: "long" }), " – ", stamp(lastTime, { as: "long" })),

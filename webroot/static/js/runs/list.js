@@ -9,6 +9,7 @@ import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
 import { badge, codeOf, whyOf } from "../verdicts.js";
+import { full, zoneFor } from "../zones.js";
 
 const A_PAGE = 25;
 /** Less than this is no lateness that anybody looks for. */
@@ -34,7 +35,7 @@ const COLUMNS = [
 
 /** @param {any} run */
 function link(run) {
-  const element = badge(codeOf(run), { href: runUrl(run.id) });
+  const element = badge(codeOf(run), { href: runUrl(run.id), of: `${run.jobName}, ${full(run.planTime, zoneFor())}` });
   element.setAttribute("data-row-link", "");
   return element;
 }

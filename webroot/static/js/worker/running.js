@@ -11,7 +11,7 @@ import { badge } from "../verdicts.js";
 
 const COLUMNS = [
   { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName), class: "row-name", "data-row-link": true }, run.jobName), className: "wraps" },
-  { key: "status", draw: (/** @type {any} */ run) => badge(run.state, { href: runUrl(run.id) }) },
+  { key: "status", draw: (/** @type {any} */ run) => badge(run.state, { href: runUrl(run.id), of: run.jobName }) },
   { key: "duration", draw: lasting },
   { key: "started", draw: (/** @type {any} */ run) => stamp(run.startTime) },
   { key: "actions", draw: kill },

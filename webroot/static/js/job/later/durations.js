@@ -146,7 +146,7 @@ export class Durations {
   rows({ points }) {
     const zone = this.zoneOf();
     return points.toReversed().map((/** @type {any} */ one) => [
-      stamp(one.planTime, { zone }), badge(one.status, { href: runUrl(one.runId) }),
+      stamp(one.planTime, { zone }), badge(one.status, { href: runUrl(one.runId), of: full(one.planTime, zoneFor(zone)) }),
       [duration(one.durationMs), one.runs > 1 && h("span", { class: "sub" }, ` ${t("durations.of", { n: one.runs })}`)], one.lateMs === undefined ? "" : duration(one.lateMs),
     ]);
   }
