@@ -11,8 +11,7 @@ from typing import Any, Final
 from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, revision, seconds
 from cli.client import Answer, Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
-from cli.job_views import change_lines, differences, why_no_fire
-from cli.manifests.plan import is_by_the_clock
+from cli.job_views import change_lines, differences, is_by_the_clock, why_no_fire
 from cli.printing import print_json, say, tell, warn
 
 _FIELDS: Final = {

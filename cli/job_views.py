@@ -94,6 +94,11 @@ def print_versions(versions: Iterable[Document]) -> None:
     print_table(("REVISION", "SAVED", "BY", "ACTION", "CHANGED"), rows, none="no versions", spare=("BY",))
 
 
+def is_by_the_clock(document: Document) -> bool:
+    """Whether the job's zone says when it runs."""
+    return any(document.get(field) is not None for field in ("cronExpr", "at", "startAt", "endAt", "calendar"))
+
+
 def print_deleted(jobs: Iterable[Document]) -> None:
     """One line for each job that was deleted."""
     rows = [

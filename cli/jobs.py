@@ -21,7 +21,6 @@ from cli.job_views import (
 )
 from cli.printing import print_json, say, say_where_cut, tell, warn
 
-_MOST_DELETED = 500
 _SORTS = {"name": "name", "next": "next", "last-failure": "-failure", "duration": "-duration"}
 """As the API has them: the newest failure and the longest run first."""
 _STATES = ("enabled", "paused", "broken", "running", "failing")
@@ -177,9 +176,7 @@ def _sort(arguments: argparse.Namespace) -> str | None:
 def _list_deleted(client: Client, arguments: argparse.Namespace) -> int:
     if arguments.q or arguments.label or arguments.state or _sort(arguments):
         raise CommandError("--deleted: goes without -q, --label, --state and --sort", ExitStatus.USAGE)
-    rows = client.get("/api/v1/deleted-jobs", {"limit": str(min(arguments.limit or _MOST_DELETED, _MOST_DELETED))})[
-        "items"
-    ]
+    rows = list(client.items("/api/v1/deleted-jobs", {}, limit=arguments.limit, warnings=[]))
     if arguments.output == "json":
         print_json(rows)
     else:

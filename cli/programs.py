@@ -100,7 +100,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     add("--port", type=count(0, 65_535), metavar="PORT", help="port of the manager (8070)")
     add("--workers", type=count(1, 64), default=1, metavar="N", help="how many workers (1)")
     add("--example", action="store_true", help="save a few jobs where there are none")
-    add("--production", action="store_true", help="refuse servers that are only fit for trying etcron")
+    add("--production", action="store_true", help="for good: refuse what is only fit for trying etcron")
     add("--manager-config", type=Path, metavar="FILE", help="configuration of the manager")
     add("--worker-config", type=Path, metavar="FILE", help="configuration of the workers")
     add("--etcd-endpoints", metavar="HOST:PORT,...", help="an etcd that runs already (else one is started)")

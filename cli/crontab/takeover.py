@@ -20,11 +20,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from cli.client import Client, ProblemError, job_path
-from cli.crontab.sources import Source, state_directory
+from cli.crontab.sources import Source, refuse_others_place, state_directory
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.plan import Row
 from cli.printing import say, tell
-from common.clock import SystemClock
+from common.clock import Clock, SystemClock
 from common.crontab.jobs import Told
 from common.crontab.lines import TAKEN, Entry
 
@@ -32,6 +32,8 @@ _FIRST_S: Final = 3.0
 _LAST_S: Final = 45.0
 """Of a minute: before it cron may still start lines, behind it there may not be time enough."""
 _CLOCKS_DIFFER_S: Final = 2.0
+_BEATS_WITHIN_S: Final = 12.0
+_LOOK_S: Final = 0.25
 _GREEN: Final = "success"
 
 
@@ -134,6 +136,7 @@ class Takeover:
     def _remember(self, jobs: Collection[str]) -> None:
         try:
             self._note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            refuse_others_place(self._note.parent, "name another HOME (sudo -H) or XDG_STATE_HOME")
             with self._note.open("w", encoding="utf-8") as file:
                 json.dump(sorted(jobs), file)
                 file.flush()
@@ -152,6 +155,39 @@ class Takeover:
                 f"the manager's clock and this machine's differ by {abs(theirs_s - self._client.dated_s):.0f} s, so "
                 "both could run a line; set the clocks (NTP), and run it again", ExitStatus.CONFLICT,
             )  # fmt: skip
+        compare_workers_clocks(self._client)
+
+
+def compare_workers_clocks(
+    client: Client, *, clock: Clock | None = None, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """CommandError where a live worker's clock is not this machine's: cron counts by this one, the worker by its own.
+
+    A worker tells its time with each beat, every few seconds; it is compared when a new one is seen.
+    """
+    clock = clock or SystemClock()
+    first, off_ms, until = dict[str, int](), dict[str, int](), clock.monotonic() + _BEATS_WITHIN_S
+    while True:
+        live = {
+            one["name"]: one.get("beat") or {} for one in client.get("/api/v1/workers")["items"] if one.get("session")
+        }
+        for name, beat in live.items():
+            at_ms = beat.get("wallMs")
+            if at_ms is not None and at_ms != first.setdefault(name, at_ms) and name not in off_ms:
+                off_ms[name] = at_ms - clock.wall_ms()
+        if live.keys() <= off_ms.keys() or clock.monotonic() > until:
+            break
+        sleep(_LOOK_S)
+    problems = [
+        f"the clock of worker {name} is {abs(ms) / 1000:.0f} s {'ahead of' if ms > 0 else 'behind'} this machine's"
+        for name, ms in off_ms.items() if name in live and abs(ms) > _CLOCKS_DIFFER_S * 1000
+    ]  # fmt: skip
+    problems += [f"worker {name} does not tell its time" for name in live if name not in off_ms]
+    if problems:
+        raise CommandError(
+            f"{'; '.join(problems)}: both cron and etcron could run a line, or neither. Set the clocks (NTP), or stop "
+            "that worker, and run it again", ExitStatus.CONFLICT,
+        )  # fmt: skip
 
 
 def wait_between_minutes() -> None:

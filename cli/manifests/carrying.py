@@ -11,7 +11,8 @@ from typing import Final
 
 from cli.client import Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
-from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted, is_by_the_clock, other_owner, plan_one, plan_prune
+from cli.job_views import is_by_the_clock
+from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted, other_owner, plan_one, plan_prune
 from cli.printing import say
 from cli.progress import tracked
 from common.clock import SystemClock

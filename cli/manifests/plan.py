@@ -164,11 +164,6 @@ def _changes(
     )
 
 
-def is_by_the_clock(document: Mapping[str, Any]) -> bool:
-    """Whether the job's zone says when it runs."""
-    return any(document.get(field) is not None for field in ("cronExpr", "at", "startAt", "endAt", "calendar"))
-
-
 def _state(document: Mapping[str, Any]) -> str:
     return "paused" if document.get("enabled") is False else "enabled"
 

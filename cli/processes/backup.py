@@ -6,6 +6,7 @@
     data/audit         the managers' audit
     data/log-store     records, each database by SQLite's own online backup
     data/...           the small files of the data directory
+    checksums.json     SHA-256 of each of these files; behind them, as it is known when they have been written
 
 While `up` runs, etcd comes first and the log store last: of a run that ends in between the record is there, and its key
 is settled by it. Nothing has to stop. What was not running is copied as it lies.
@@ -19,6 +20,7 @@ import errno
 import fcntl
 import gzip
 import importlib.util
+import io
 import json
 import os
 import shutil
@@ -31,6 +33,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
@@ -43,7 +46,12 @@ from common.version import VERSION
 _ABOUT: Final = "etcron.json"
 _DATA: Final = "data"
 _SNAPSHOT: Final = "etcd.snapshot"
-_FORMAT: Final = 1
+_CHECKSUMS: Final = "checksums.json"
+_FORMAT: Final = 2
+_WITHOUT_CHECKSUMS: Final = 1
+"""The format before."""
+_MOST_TOLD: Final = 64 * 1024 * 1024
+"""Bytes of the two files that tell about the others."""
 _STORES: Final = ("etcd", "log-store")
 _NOT_KEPT: Final = frozenset({"lock", "run", "log", "login-link", "log-store.pid", *_STORES})
 """Of the data directory: of this start alone, or kept by other means. Earlier etcds' data are left where they are."""
@@ -82,6 +90,7 @@ def backup(arguments: argparse.Namespace) -> int:
             "format": _FORMAT, "etcron": VERSION, "madeAt": datetime.now(UTC).isoformat(timespec="seconds"),
             "host": socket.gethostname(), "etcd": "directory" if is_free else "snapshot",
             "etcdPeerPort": data.remembered().get("etcdPeerPort"),
+            "bytes": sum(path.stat().st_size for path in staged.rglob("*") if path.is_file()),
         }  # fmt: skip
         (Path(work) / _ABOUT).write_text(json.dumps(about, indent=2), encoding="utf-8")
         fresh = Path(work) / "fresh.tar.gz"
@@ -89,12 +98,49 @@ def backup(arguments: argparse.Namespace) -> int:
             os.fchmod(file.fileno(), 0o600)
             with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as tar:
                 tar.add(Path(work) / _ABOUT, _ABOUT)
-                tar.add(staged, _DATA)
+                _add_data(tar, staged)
             file.flush()
             os.fsync(file.fileno())
         _put(fresh, target)
     tell(f"{target}: {target.stat().st_size / 1_000_000:.1f} MB")
     return ExitStatus.OK
+
+
+def _add_data(tar: tarfile.TarFile, staged: Path) -> None:
+    """All of it, then what each file has to be."""
+    sums: dict[str, str] = {}
+    for path in (staged, *sorted(staged.rglob("*"))):
+        member = tar.gettarinfo(path, f"{_DATA}/{path.relative_to(staged)}" if path != staged else _DATA)
+        if path.is_dir():
+            tar.addfile(member)
+            continue
+        with path.open("rb") as file:
+            hashed = _Hashed(file)
+            tar.addfile(member, hashed)
+            sums[member.name] = hashed.digest
+    told = json.dumps(sums).encode()
+    last = tarfile.TarInfo(_CHECKSUMS)
+    last.size = len(told)
+    tar.addfile(last, io.BytesIO(told))
+
+
+class _Hashed(io.RawIOBase):
+    """A file that is read to its end, and what it had in it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+        self._sum = sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._file.read(size)
+        self._sum.update(found)
+        return found
+
+    @property
+    def digest(self) -> str:
+        """Of what has been read."""
+        return self._sum.hexdigest()
 
 
 def _put(fresh: Path, target: Path) -> None:
@@ -252,32 +298,85 @@ def _run(command: list[str], environ: Mapping[str, str]) -> None:
 
 
 def _unpack(source: Path, target: Path) -> Mapping[str, Any]:
-    """Files and folders below the target, and nothing else; what the file says of itself."""
+    """What `backup` has written, and nothing else, below the target; what the file says of itself.
+
+    Whoever made the file has said what each file in it has to be. That shows damage; who it was nobody knows.
+    """
+    sums: dict[str, str] = {}
+    told: Mapping[str, Any] | None = None
     with gzip.open(source) as whole, tarfile.open(fileobj=whole, mode="r:") as tar:
-        for member in tar:
-            name = PurePosixPath(member.name)
-            if name.is_absolute() or ".." in name.parts or not (member.isfile() or member.isdir()):
-                raise CommandError(
-                    f"{source}: {member.name[:200]!r} has no place in a backup; it is none", ExitStatus.REFUSED
-                )
-            path = target / name
-            if member.isdir():
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)
-                continue
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            content: IO[bytes] | None = tar.extractfile(member)
-            assert content is not None, "it is a file"
-            with path.open("xb") as file:
-                os.fchmod(file.fileno(), member.mode & 0o700)
-                shutil.copyfileobj(content, file)
-                file.flush()
-                os.fsync(file.fileno())
+        members = (_checked(member, source) for member in tar)
+        about = _told_in(tar, next(members, None), _ABOUT)
+        if about.get("format") not in (_FORMAT, _WITHOUT_CHECKSUMS):
+            raise _no_backup(source)
+        room = _room_for(about, source, target)
+        for member in members:
+            if told is not None or (room := room - member.size) < 0:
+                raise CommandError(f"{source} has more in it than it says, so it is damaged", ExitStatus.REFUSED)
+            if member.name == _CHECKSUMS:
+                told = _told_in(tar, member, _CHECKSUMS)
+            elif member.isdir():
+                (target / member.name).mkdir(mode=0o700)
+            else:
+                sums[member.name] = _write(tar, member, target / member.name)
         while whole.read(1024 * 1024):  # the checksum of all of it is at the end, and tar has not read so far
             pass
+    if about["format"] == _FORMAT:
+        _compare(sums, told or {}, source)
+    if not (target / _DATA).is_dir():
+        raise _no_backup(source)
+    return about
+
+
+def _no_backup(source: Path) -> CommandError:
+    return CommandError(f"{source} is no backup that this version of etcron ({VERSION}) reads", ExitStatus.REFUSED)
+
+
+def _checked(member: tarfile.TarInfo, source: Path) -> tarfile.TarInfo:
+    """A file or a folder, in a place where a backup has any. CommandError."""
+    name = PurePosixPath(member.name)
+    is_in_place = name.parts[:1] == (_DATA,) and ".." not in name.parts
+    if not (member.isfile() or member.isdir()) or not (is_in_place or member.name in (_ABOUT, _CHECKSUMS)):
+        raise CommandError(f"{source}: {member.name[:200]!r} has no place in a backup; it is none", ExitStatus.REFUSED)
+    return member
+
+
+def _told_in(tar: tarfile.TarFile, member: tarfile.TarInfo | None, name: str) -> Mapping[str, Any]:
+    """The JSON object of a member that has to be this one; empty where it is none."""
+    is_it = member is not None and member.name == name and member.size < _MOST_TOLD
+    content = tar.extractfile(member) if member is not None and is_it else None
     try:
-        about: Mapping[str, Any] = json.loads((target / _ABOUT).read_text(encoding="utf-8"))
-        if about["format"] == _FORMAT and (target / _DATA).is_dir():
-            return about
-    except (OSError, ValueError, LookupError, TypeError):
-        pass
-    raise CommandError(f"{source} is no backup that this version of etcron ({VERSION}) reads", ExitStatus.REFUSED)
+        found = json.loads(content.read()) if content is not None else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _room_for(about: Mapping[str, Any], source: Path, target: Path) -> int:
+    """The bytes that it says it holds; CommandError where there is no room for them."""
+    free, needed = shutil.disk_usage(target).free, about.get("bytes")
+    if type(needed) is not int:  # the format before does not say it
+        return free
+    if needed > free:
+        message = f"{source} holds {needed:,} bytes, and there are {free:,} free beside {target.parent}; make room"
+        raise CommandError(message, ExitStatus.UNAVAILABLE)
+    return needed + _MOST_TOLD  # what tells about the others is not among them
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> str:
+    """The file is on the disk; its checksum."""
+    content = tar.extractfile(member)
+    assert content is not None, "it is a file"
+    hashed = _Hashed(content)
+    with path.open("xb") as file:
+        os.fchmod(file.fileno(), member.mode & 0o700)
+        shutil.copyfileobj(hashed, file, 1024 * 1024)
+        file.flush()
+        os.fsync(file.fileno())
+    return hashed.digest
+
+
+def _compare(found: Mapping[str, str], told: Mapping[str, Any], source: Path) -> None:
+    odd = sorted(name for name in {*found, *told} if found.get(name) != told.get(name))
+    if odd:
+        raise CommandError(f"{source} is damaged: {odd[0][:200]!r} is not what was saved", ExitStatus.REFUSED)

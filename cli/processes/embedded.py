@@ -92,11 +92,7 @@ def find_log_store(remembered: object = None, *, which: Callable[[str], str | No
     kind, program = _choose(candidates, remembered, f"{_HOW_TO_GET}--mongodb-uri", "log store")
     if kind == "mongod on PATH":
         return Found(kind=kind, program=[program])
-    return Found(
-        kind=kind,
-        program=[sys.executable, "-P", "-m", program],
-        warning="nx-27017 is a stand-in for MongoDB on SQLite: fine to try etcron with, not for production",
-    )
+    return Found(kind=kind, program=[sys.executable, "-P", "-m", program])
 
 
 def _choose(candidates: Mapping[str, str | None], remembered: object, remedy: str, what: str) -> tuple[str, str]:

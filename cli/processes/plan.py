@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from common.schedules.zones import zone_names
 _ETCD_PORTS = (23790, 23791, 23792)
 _PEER_PORTS = (23800, 23801, 23802)
 _LOG_STORE_PORTS = (27170, 27171, 27172)
+_SEVERAL = "docs/operate/five-machines.md"
 _HOST_LENGTH = 48
 """Of a worker's name at most, which has 64 characters."""
 _STORE_KEYS = {
@@ -124,11 +125,12 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
     etcd, etcd_ports = _plan_etcd(manager, data, ports, said, options.fetched_etcd(environ))
     log_store, log_store_socket, log_store_port = _plan_log_store(manager, data, ports, said)
     manager = _with_access(manager, data)
-    warnings = [store.warning for store in (etcd, log_store) if store and store.warning]
-    if options.production and warnings:
-        raise CommandError(
-            f"refused with --production: {'; '.join(warnings)}. Give --etcd-endpoints and --mongodb-uri",
-            ExitStatus.REFUSED,
+    if options.production and (etcd or log_store):
+        if faults := list(_unfit(manager, etcd, log_store, log_store_socket)):
+            raise CommandError(f"refused with --production: {'; '.join(faults)}", ExitStatus.REFUSED)
+        said.append(
+            "production: everything is on this machine, and synced to its disk: losing the disk loses it, so have "
+            "`etcron backup` run each night, and keep the file elsewhere"
         )
     if etcd:
         endpoints = (f"127.0.0.1:{etcd_ports[0]}",)
@@ -193,6 +195,7 @@ def _timezone(manager: ManagerConfig, data: DataDir, said: list[str]) -> str:
     else:
         try:
             zone, origin = machine_timezone()[0], "this machine's"
+            zone = "UTC" if zone == "Etc/UTC" else zone
         except CommandError:
             zone = ""
         if zone not in zone_names():
@@ -281,6 +284,28 @@ def _with_access(manager: ManagerConfig, data: DataDir) -> ManagerConfig:
     if "trustOwner" not in manager.origins and is_loopback(manager.host.strip("[]")):
         given["trust_owner"] = True
     return replace(manager, **given)
+
+
+def _unfit(manager: ManagerConfig, etcd: Found | None, log_store: Found | None, socket: Path | None) -> Iterator[str]:
+    """Why this may not stay for good, each with its remedy. A log store that is started here is for one machine."""
+    if etcd is not None and etcd.warning:
+        yield f"{etcd.warning}: put a newer etcd on the PATH, or give --etcd-endpoints"
+    if log_store is None:
+        return
+    if etcd is None:
+        yield (
+            "etcd runs elsewhere, and the log store would be started here, where other machines do not reach it: for "
+            f"one machine leave out --etcd-endpoints, for several give --mongodb-uri, too ({_SEVERAL})"
+        )
+    if not is_loopback(manager.host.strip("[]")):
+        yield (
+            f"host {manager.host} lets other machines in, and the stores are for this one: take host out, with a proxy "
+            f"with TLS before it, or give --etcd-endpoints and --mongodb-uri ({_SEVERAL})"
+        )
+    if manager.auth is not AuthMode.REQUIRED:
+        yield f"auth is {manager.auth}, so whoever reaches the port may do everything: take auth out"
+    if socket is None:
+        yield "every user of this machine could read the log store's port: give a shorter --data-dir"
 
 
 def _fits(path: Path) -> bool:

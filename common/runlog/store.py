@@ -55,7 +55,7 @@ from common.runlog.pages import WALK, PagePlan, Range, RunFilter, RunPage, encod
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DAY_MS, Counts, SpanCounts, Statistics
 from common.runlog.tails import Tails
-from common.runlog.versions import Versions
+from common.runlog.versions import MOST_MS, Versions
 
 _log = logging.getLogger(__name__)
 
@@ -454,10 +454,12 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             await self._versions.prepare()
 
-    async def deleted_jobs(self, *, limit: int, deadline_seconds: float = _READ_SECONDS) -> list[JobVersion]:
-        """The last specs of the jobs that were deleted last, newest first; some may be there again."""
+    async def deleted_jobs(
+        self, *, limit: int, until_ms: int = MOST_MS, deadline_seconds: float = _READ_SECONDS
+    ) -> list[JobVersion]:
+        """The last specs of the jobs that were deleted last, up to then, newest first; some may be there again."""
         async with asking(self._client, deadline_seconds):
-            return await self._versions.deleted(limit)
+            return await self._versions.deleted(limit, until_ms)
 
     async def prepare_audit(self, *, deadline_seconds: float = _READ_SECONDS) -> None:
         """The audit's indexes exist; apart from the others, as workers have no rights on that collection."""

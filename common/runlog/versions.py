@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 KEPT: Final = 50
 _DELETED: Final = "deletedMs"
+MOST_MS: Final = 1 << 53
+"""Behind every deletion."""
 
 
 class Versions:
@@ -66,9 +68,10 @@ class Versions:
         cursor = self._collection.find(_all_of(job), sort=[("_id", -1)], limit=limit, batch_size=limit)
         return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
 
-    async def deleted(self, limit: int) -> list[JobVersion]:
-        """The last specs of the jobs that were deleted last, newest first; some may be there again."""
-        cursor = self._collection.find({_DELETED: {"$gt": 0}}, sort=[(_DELETED, -1)], limit=limit, batch_size=limit)
+    async def deleted(self, limit: int, until_ms: int) -> list[JobVersion]:
+        """The last specs of the jobs that were deleted last, up to then, newest first; some may be there again."""
+        until = {_DELETED: {"$gt": 0, "$lte": until_ms}}
+        cursor = self._collection.find(until, sort=[(_DELETED, -1)], limit=limit, batch_size=limit)
         return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
 
 

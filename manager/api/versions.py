@@ -22,7 +22,7 @@ from manager.access.audited import say, say_change
 from manager.access.needs import needs
 from manager.api.jobs import row_at, stale
 from manager.api.schemas import whole
-from manager.background.versions import sees_version
+from manager.background.versions import Deletion, deletion_of, sees_version
 from manager.http.bodies import REASON
 from manager.http.inputs import if_match
 from manager.http.queries import Limit, Query, single
@@ -33,7 +33,7 @@ _VERSIONS = "/api/v1/jobs/{name}/versions"
 _SMALL_CHANGE = 500
 """So many characters of before and after together are listed; larger ones are told by a comparison."""
 _DELETIONS: Final = 500
-"""So many of the newest are looked at; the caller may not know of some, and others are there again."""
+"""So many are looked at for a page; the caller may not know of some, and others are there again."""
 
 
 class CompareQuery(Query):
@@ -41,7 +41,19 @@ class CompareQuery(Query):
 
 
 class DeletedQuery(Query):
+    cursor: Annotated[
+        str | None, single({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"}),
+        Field(description="`nextCursor` of the page before, unchanged."),
+    ]  # fmt: skip
     limit: Limit
+
+    @property
+    def behind(self) -> Deletion | None:
+        """Where the page before ended."""
+        if self.cursor is None:
+            return None
+        ended_ms, _, revision = self.cursor.partition("-")
+        return int(ended_ms), int(revision)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +104,31 @@ async def list_versions(request: web.Request) -> web.Response:
 
 @needs(Role.VIEWER)
 async def list_deleted(request: web.Request) -> web.Response:
-    """Jobs that were deleted and are not there again, the last first: what a restore brings back."""
-    parts, limit = request.app[PARTS], DeletedQuery.read(request).limit
-    items = [
-        {"name": one.job, "deletedMs": one.ended_ms, "deletedBy": one.ended_by, "revision": one.revision,
-         "description": one.spec.get("description") or "", "labels": one.spec.get("labels") or {}}
-        for one in await parts.versions.deleted(_DELETIONS)
-        if sees_version(one, rights(request)) and parts.watching.catalog.seen(one.job, rights(request)) is None
-    ]  # fmt: skip
-    return answer({"items": items[:limit], "nextCursor": None})
+    """Jobs that were deleted and are not there again, the last first: what a restore brings back.
+
+    A page may be short, or empty, and have a next.
+    """
+    parts, asked = request.app[PARTS], DeletedQuery.read(request)
+    looked, is_all = await parts.versions.deleted(_DELETIONS, asked.behind)
+    items, last = list[JobVersion](), asked.behind
+    for one in looked:
+        if len(items) == asked.limit:
+            is_all = False
+            break
+        last = deletion_of(one)
+        if not sees_version(one, rights(request)) or parts.watching.catalog.seen(one.job, rights(request)) is not None:
+            continue
+        # On the first page there are none further ahead.
+        if asked.behind is None or deletion_of((await parts.versions.of(one.job))[0]) == last:
+            items.append(one)
+    return answer({
+        "items": [
+            {"name": one.job, "deletedMs": one.ended_ms, "deletedBy": one.ended_by, "revision": one.revision,
+             "description": one.spec.get("description") or "", "labels": one.spec.get("labels") or {}}
+            for one in items
+        ],
+        "nextCursor": None if is_all or last is None else f"{last[0]}-{last[1]}",
+    })  # fmt: skip
 
 
 @needs(Role.VIEWER)

@@ -34,6 +34,15 @@ _PAUSE_S = 1.0
 _AT_ONCE = 100
 
 
+Deletion = tuple[int, int]
+"""Puts deletions in order."""
+
+
+def deletion_of(version: JobVersion) -> Deletion:
+    """When it was, and the job's revision until then."""
+    return version.ended_ms, version.revision
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pending:
     kv: KeyValue
@@ -69,16 +78,22 @@ class Versions:
         by_key = {(one.ended_ms, one.revision): one for one in (*stored, *pending)}
         return [by_key[key] for key in sorted(by_key, reverse=True)][:KEPT]
 
-    async def deleted(self, limit: int) -> list[JobVersion]:
-        """The last specs of the jobs that were deleted last, newest first, each job once; some may be there again.
+    async def deleted(self, limit: int, behind: Deletion | None = None) -> tuple[list[JobVersion], bool]:
+        """The last specs of the jobs that were deleted last, newest first, behind that one; and whether these are all.
 
-        UnavailableError: not all of them can be read now.
+        A job that was deleted several times may be there again further behind. UnavailableError: not all of them can
+        be read now.
         """
-        stored = await self._runlog.deleted_jobs(limit=limit, deadline_seconds=self._deadline_s)
+        until = {} if behind is None else {"until_ms": behind[0]}
+        stored = await self._runlog.deleted_jobs(limit=limit, deadline_seconds=self._deadline_s, **until)
         pending = [one.version async for one in self._pending(self._keys.versions)]
-        both = [*stored, *(one for one in pending if one.ended_with is EditKind.DELETE)]
-        newest = {one.job: one for one in sorted(both, key=lambda one: one.ended_ms)}
-        return sorted(newest.values(), key=lambda one: one.ended_ms, reverse=True)[:limit]
+        least_ms = stored[-1].ended_ms if len(stored) == limit else 0
+        both = [*stored, *(one for one in pending if one.ended_with is EditKind.DELETE and one.ended_ms >= least_ms)]
+        newest: dict[str, JobVersion] = {}
+        for one in sorted(both, key=deletion_of, reverse=True):
+            if behind is None or deletion_of(one) < behind:
+                newest.setdefault(one.job, one)
+        return list(newest.values()), len(stored) < limit
 
     async def run(self) -> None:
         """Deliver what lies in etcd, for ever."""

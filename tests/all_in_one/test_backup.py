@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import signal
 import stat
 import subprocess
 import sys
 import tarfile
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -95,39 +98,87 @@ def files(directory: Path) -> set[Path]:
     return {path.relative_to(directory) for path in directory.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("name", ["../out", "/out", "data/link"])
-async def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, name: str) -> None:
-    file, target = tmp_path / "odd.tar.gz", tmp_path / "data"
+def archive(file: Path, *members: tuple[tarfile.TarInfo, bytes], **about: object) -> None:
+    """A file as `backup` writes it, with these members behind what it says of itself."""
+    told = json.dumps({"format": 1, **about}).encode()
     with tarfile.open(file, "w:gz") as tar:
-        member = tarfile.TarInfo(name)
-        if name.endswith("link"):
-            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        tar.addfile(member)
+        for member, content in ((tarfile.TarInfo("etcron.json"), told), *members):
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+
+def folder(name: str) -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    member.type = tarfile.DIRTYPE
+    return member, b""
+
+
+async def refusal(file: Path) -> str:
+    """What `restore` says, which leaves nothing."""
+    target = file.parent / "data"
     refused = await etcron("restore", str(file), "--data-dir", str(target))
-    assert (refused.returncode, "has no place in a backup" in refused.stderr) == (5, True)
-    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+    assert refused.returncode == 5, refused
+    assert "Traceback" not in refused.stderr
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    return refused.stderr
 
 
-async def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "cut.tar.gz"
-    with tarfile.open(file, "w:gz") as tar:
-        tar.add(__file__, "data/x")
-    file.write_bytes(file.read_bytes()[:-200])
-    refused = await etcron("restore", str(file), "--data-dir", str(tmp_path / "data"))
-    assert (refused.returncode, "nothing was made" in refused.stderr) == (5, True)
-    assert not (tmp_path / "data").exists()
+@pytest.mark.parametrize("name", ["../out", "/out", "data/../../out", "data/link", "etc/passwd", "data/null"])
+async def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    member = tarfile.TarInfo(name)
+    if name.endswith("link"):
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    if name.endswith("null"):
+        member.type = tarfile.CHRTYPE
+    archive(tmp_path / "odd.tar.gz", folder("data"), (member, b""))
+    assert "has no place in a backup" in await refusal(tmp_path / "odd.tar.gz")
 
 
-async def test_a_file_that_is_damaged_is_refused_wherever_that_is(tmp_path: Path) -> None:
-    whole, file, random = tmp_path / "whole", tmp_path / "damaged.tar.gz", Random(1)
-    content = tmp_path / "x"
-    content.write_text("".join(f"{random.random()}\n" for _ in range(20_000)))
-    with tarfile.open(whole, "w:gz") as tar:
-        tar.add(content, "data/x")
-    raw = whole.read_bytes()
+@pytest.mark.parametrize(
+    ("sums", "more"),
+    [
+        ({"data/x": sha256(b"other").hexdigest()}, []),
+        ({"data/x": sha256(b"x").hexdigest(), "data/y": "0"}, []),
+        ({}, []),
+        (None, []),
+        ({"data/x": sha256(b"x").hexdigest()}, ["data/z"]),
+    ],
+    ids=["another content", "a file is missing", "a file too many", "no checksums", "a file behind them"],
+)
+async def test_what_is_not_as_it_was_saved_is_refused(
+    tmp_path: Path, sums: dict[str, str] | None, more: list[str]
+) -> None:
+    members = [folder("data"), (tarfile.TarInfo("data/x"), b"x")]
+    if sums is not None:
+        members.append((tarfile.TarInfo("checksums.json"), json.dumps(sums).encode()))
+    members += [(tarfile.TarInfo(name), b"z") for name in more]
+    archive(tmp_path / "odd.tar.gz", *members, format=2, bytes=1)
+    assert "damaged" in await refusal(tmp_path / "odd.tar.gz")
+
+
+async def test_a_file_that_unpacks_to_more_than_it_says_or_than_there_is_room_for_is_refused(tmp_path: Path) -> None:
+    much = folder("data"), (tarfile.TarInfo("data/x"), bytes(80 * 1024 * 1024))
+    archive(tmp_path / "odd.tar.gz", *much, format=2, bytes=1)
+    assert "has more in it than it says" in await refusal(tmp_path / "odd.tar.gz")
+    archive(tmp_path / "odd.tar.gz", *much, format=2, bytes=2**60)
+    full = await etcron("restore", str(tmp_path / "odd.tar.gz"), "--data-dir", str(tmp_path / "data"))
+    assert (full.returncode, "make room" in full.stderr) == (6, True)
+
+
+async def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    archive(tmp_path / "odd.tar.gz", folder("data"), format=3)
+    assert "is no backup that this version of etcron" in await refusal(tmp_path / "odd.tar.gz")
+
+
+async def test_a_file_that_is_cut_short_or_damaged_is_refused_wherever_that_is(tmp_path: Path) -> None:
+    file, random = tmp_path / "damaged.tar.gz", Random(1)
+    content = "".join(f"{random.random()}\n" for _ in range(20_000)).encode()
+    archive(file, folder("data"), (tarfile.TarInfo("data/x"), content))
+    raw = file.read_bytes()
+    file.write_bytes(raw[:-200])
+    assert "nothing was made" in await refusal(file)
     for place in (len(raw) // 2, len(raw) - 8):  # what is compressed, and its checksum
         file.write_bytes(raw[:place] + bytes(255 - byte for byte in raw[place : place + 4]) + raw[place + 4 :])
-        refused = await etcron("restore", str(file), "--data-dir", str(tmp_path / "data"))
-        assert (refused.returncode, "nothing was made" in refused.stderr) == (5, True), refused.stderr
-        assert "None" not in refused.stderr
-        assert not (tmp_path / "data").exists()
+        said = await refusal(file)
+        assert "nothing was made" in said
+        assert "None" not in said

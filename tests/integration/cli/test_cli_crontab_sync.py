@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cli.crontab.takeover import compare_workers_clocks
 from cli.errors import CommandError, ExitStatus
 from common.crontab.lines import TAKEN
 from common.protocol.keys import RunId
@@ -186,6 +187,74 @@ async def test_a_manager_whose_clock_is_off_takes_nothing_over(
     result = await etcron(*sync(path, "--takeover", "--untested"))
     assert (result.status, "clock and this machine's differ by" in result.err) == (4, True)
     assert Path(path).read_text() == CRONTAB
+
+
+class _Workers:
+    """A client whose workers beat each second, with clocks that are so far off; and the clock that sleeps move."""
+
+    def __init__(self, **off_ms: int | None) -> None:
+        self._off_ms = off_ms
+        self.now = 1_000.0
+
+    def get(self, path: str) -> dict[str, Any]:
+        assert path == "/api/v1/workers"
+        beat_ms = int(self.now) * 1000
+        items = [
+            {"name": name, "session": "1", "beat": None if off is None else {"wallMs": beat_ms + off}}
+            for name, off in self._off_ms.items()
+        ]
+        return {"items": [*items, {"name": "gone", "session": None, "beat": {"wallMs": 1}}]}
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def _compare(workers: _Workers) -> None:
+    compare_workers_clocks(workers, clock=workers, sleep=workers.sleep)  # type: ignore[arg-type]
+
+
+def test_a_worker_whose_clock_is_off_takes_nothing_over() -> None:
+    _compare(_Workers(a=0, b=1_500, c=-1_500))
+    for off_ms, said in ((30_000, "30 s ahead of"), (-5_000, "5 s behind"), (None, "w does not tell its time")):
+        with pytest.raises(CommandError, match=f"{said}.*both cron and etcron could run a line, or neither") as caught:
+            _compare(_Workers(a=0, w=off_ms))
+        assert caught.value.status == ExitStatus.CONFLICT
+
+
+async def test_a_link_stays_one_and_what_it_leads_to_is_changed(etcron: Etcron, write: Write, tmp_path: Path) -> None:
+    target, link = write("elsewhere/tab", CRONTAB), tmp_path / "link"
+    link.symlink_to(target)
+    await etcron.ok(*sync(str(link), "--takeover", "--untested"))
+    assert link.is_symlink()
+    assert Path(target).read_text().count(TAKEN) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes where others decide")
+async def test_root_writes_nothing_where_another_user_decides(
+    etcron: Etcron, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, link, home = write("theirs/tab", CRONTAB), tmp_path / "link", tmp_path / "home"
+    link.symlink_to(target)
+    os.chown(tmp_path / "theirs", 1, 1)
+    result = await etcron(*sync(str(link), "--takeover", "--untested"))
+    assert (result.status, "is not root's alone (of daemon)" in result.err) == (5, True)
+    assert Path(target).read_text() == CRONTAB
+    home.mkdir()
+    os.chown(home, 1, 1)
+    monkeypatch.setenv("XDG_STATE_HOME", str(home))
+    other = write("tab", "0 4 * * * /opt/other\n")
+    result = await etcron(*sync(other, "--takeover", "--untested"))
+    assert (result.status, "sudo -H" in result.err) == (5, True)
+    (tmp_path / "way").symlink_to(home)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "way"))
+    assert (await etcron(*sync(other, "--takeover", "--untested"))).status == 5
+    assert list(home.rglob("*.unfinished")) == []
 
 
 async def test_users_that_no_worker_allows_are_told_before_anything_is_saved(

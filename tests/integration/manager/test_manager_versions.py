@@ -44,7 +44,9 @@ async def test_each_edit_leaves_a_version_that_says_who_when_and_what(manager: M
     assert document["deleted"] is None
 
 
-async def test_deleted_jobs_are_found_in_the_log_store_too(working_manager: Managed) -> None:
+async def test_deleted_jobs_are_found_in_the_log_store_too(
+    working_manager: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a", "b", "c"):
         await working_manager.call("PUT", f"/api/v1/jobs/{name}", SPEC)
         await working_manager.call("DELETE", f"/api/v1/jobs/{name}")
@@ -54,7 +56,22 @@ async def test_deleted_jobs_are_found_in_the_log_store_too(working_manager: Mana
     items = (await working_manager.get("/api/v1/deleted-jobs"))["items"]
     assert [one["name"] for one in items] == ["c", "a"]
     assert items[0]["deletedBy"].startswith("api ")
-    assert [one["name"] for one in (await working_manager.get("/api/v1/deleted-jobs", limit="1"))["items"]] == ["c"]
+    await working_manager.call("DELETE", "/api/v1/jobs/b")
+    await working_manager.call("PUT", "/api/v1/jobs/a", SPEC)
+    await working_manager.call("DELETE", "/api/v1/jobs/a")
+    for look_at in (500, 2):  # all at once, and one by one, as each page looks at one more
+        monkeypatch.setattr("manager.api.versions._DELETIONS", look_at)
+        assert await deleted_one_by_one(working_manager) == ["a", "b", "c"]
+        await wait_until(lambda: _none_pending(working_manager), description="all is delivered", timeout=20)
+
+
+async def deleted_one_by_one(manager: Managed) -> list[str]:
+    names, behind, is_last = list[str](), dict[str, str](), False
+    while not is_last:
+        page = await manager.get("/api/v1/deleted-jobs", limit="1", **behind)
+        names += [one["name"] for one in page["items"]]
+        behind, is_last = {"cursor": page["nextCursor"]}, page["nextCursor"] is None
+    return names
 
 
 async def test_a_save_that_changes_nothing_makes_no_version(manager: Managed) -> None:
