@@ -1,7 +1,17 @@
-/** Loads again when something has changed: never twice at once, not too often, and only while the page is seen. */
+/** Loads again when something has changed: never twice at once, not too often, in turn, and only while the page is seen. */
 
 /** Events come in batches, at most every half a second. */
 const HEARD_MS = 500;
+/** All that a page asks for by itself is at least so far apart. */
+const APART_MS = 1000;
+let askedMs = -Infinity;
+
+/** Whether the page may ask for something by itself now; if so, it has. */
+export function takeTurn() {
+  const isFree = performance.now() >= askedMs + APART_MS;
+  if (isFree) askedMs = performance.now();
+  return isFree;
+}
 
 export class Refresher {
   /**
@@ -50,6 +60,7 @@ export class Refresher {
   async now() {
     window.clearTimeout(this.timer);
     this.spacingMs = Infinity;
+    askedMs = performance.now();
     this.going?.abort();
     const going = new AbortController();
     this.going = going;
@@ -72,7 +83,12 @@ export class Refresher {
   want(spacingMs) {
     this.spacingMs = Math.min(this.spacingMs, spacingMs);
     if (this.going || document.hidden) return;
+    this.in(this.lastMs + this.spacingMs - performance.now());
+  }
+
+  /** @param {number} ms */
+  in(ms) {
     window.clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => void this.now(), Math.max(0, this.lastMs + this.spacingMs - performance.now()));
+    this.timer = window.setTimeout(() => (takeTurn() ? void this.now() : this.in(askedMs + APART_MS - performance.now())), Math.max(0, ms));
   }
 }

@@ -6,6 +6,7 @@ import { h, icon } from "../dom.js";
 import { whole } from "../durations.js";
 import { encoded, runUrl } from "../links.js";
 import { redraw } from "../redraw.js";
+import { takeTurn } from "../refresher.js";
 import { lastLineOf } from "../run/progress_lines.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
@@ -29,9 +30,11 @@ export class Running {
     /** Those that were asked for, the one that has waited longest first. @type {string[]} */
     this.turn = [];
     this.isAsking = false;
+    let second = 0;
     everySecond(() => {
       refresh();
-      void this.askNext();
+      second += 1;
+      if (second % 2) void this.askNext(); // in the other one the overview has its turn
     });
   }
 
@@ -44,10 +47,10 @@ export class Running {
     this.draw();
   }
 
-  /** One of them each second, in turn. */
+  /** One of them every other second, in turn. */
   async askNext() {
     const id = this.turn[0];
-    if (id === undefined || this.isAsking) return;
+    if (id === undefined || this.isAsking || !takeTurn()) return;
     this.isAsking = true;
     this.turn.push(/** @type {string} */ (this.turn.shift()));
     try {
