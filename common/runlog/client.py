@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +15,7 @@ from urllib.parse import parse_qsl
 
 import pymongo
 from pymongo import AsyncMongoClient, ReplaceOne, UpdateOne
+from pymongo.asynchronous import pool, topology
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import (
     BulkWriteError,
@@ -27,6 +30,21 @@ from common.errors import ConfigError, Problem, UnavailableError
 from common.process.lifecycle import raising_cancellation
 from common.runlog.documents import Rejection
 from common.tls import file_fault
+
+
+async def _wait(condition: asyncio.Condition, seconds: float | None) -> bool:
+    """As pymongo's, which waits in a task of its own on Python 3.11: where its caller is cancelled as the time is over,
+    that task takes the pool's lock and nobody frees it; then nothing is asked of the log store ever again."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await condition.wait()
+    except TimeoutError:
+        return False
+
+
+if sys.version_info < (3, 12):
+    for _module in (pool, topology):
+        _module._async_cond_wait = _wait  # type: ignore[attr-defined]
 
 DUPLICATE_KEY = 11000
 _FAULT_OF_THE_DOCUMENT = frozenset({2, 9, 14, 15, 22, 52, 53, 55, 56, 57, 121, 171, 10334, 17280, 17419, 17420})
