@@ -18,7 +18,7 @@ What `etcron VERB --help` prints. What all commands have in common (`--server`, 
 in detail: [the command line](cli.md). The flags of `etcron start manager` and the like are [the keys of their configuration](configuration.md).
 """
 _COMMON: Final = {"--server", "--ca", "--profile", "-o", "--help"}
-_ELSEWHERE: Final = {**GROUPS, "worker": "cli.workers", "login": "cli.login"}
+_ELSEWHERE: Final = {**GROUPS, "login": "cli.login"}
 _WITH_LOGIN: Final = {"logout", "whoami"}
 """They come with ``login``."""
 
