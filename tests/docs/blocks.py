@@ -57,14 +57,27 @@ def blocks_of(page: Path) -> list[Block]:
 
 def etcron_calls(text: str) -> Iterator[list[str]]:
     """The arguments of each `etcron ...` in a block of shell."""
-    for line in text.replace("\\\n", " ").splitlines():
-        words = shlex.split(line, comments=True)
+    for words in _commands(text):
         starts = [at for at, word in enumerate(words) if word.rpartition("/")[2] == "etcron" and _begins(words, at)]
         for at in starts:
             ends = (
                 end for end, word in enumerate(words) if end > at and word in ("|", "&&", ";", ">", "<", "||", "2>")
             )
             yield words[at + 1 : next(ends, len(words))]
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """The words of each line; a text in quotes may go over several."""
+    open_line = ""
+    for line in text.replace("\\\n", " ").splitlines():
+        open_line += line
+        try:
+            yield shlex.split(open_line, comments=True)
+        except ValueError:
+            open_line += "\n"
+        else:
+            open_line = ""
+    assert not open_line, "a quote is not closed"
 
 
 def _begins(words: list[str], at: int) -> bool:

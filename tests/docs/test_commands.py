@@ -22,9 +22,10 @@ from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, etcron_calls, read_
 from tests.support.running_up import RunningUp, running_up
 from tests.unit.test_cli_importing import CRON_JOB, CRONICLE, DKRON, TIMER
 
-NOT_RUN_AT_MOST: Final = 30
+NOT_RUN_AT_MOST: Final = 24
 SHELL = [block for page in PAGES for block in blocks_of(page) if block.language in ("sh", "bash")]
 RUN = [block for block in SHELL if block.why_not_run is None]
+NOT_RUN = [block for block in SHELL if block.why_not_run is not None]
 RUN_PAGES = list(dict.fromkeys(block.page for block in RUN))
 _MAKE_TARGETS = set(re.findall(r"^([a-z-]+)(?: [a-z-]+)*:", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -41,8 +42,8 @@ _OTHERS: Final = {
 """Programs of other systems, each by what it would print."""
 
 
-@pytest.mark.parametrize("block", SHELL, ids=str)
-def test_every_command_is_accepted(block: Block) -> None:
+@pytest.mark.parametrize("block", NOT_RUN, ids=str)
+def test_a_command_that_is_not_run_is_accepted(block: Block) -> None:
     for arguments in etcron_calls(block.text):
         read_arguments(arguments)
     targets = re.findall(r"^make ([a-z-]+)", block.text, re.MULTILINE)
@@ -50,8 +51,7 @@ def test_every_command_is_accepted(block: Block) -> None:
 
 
 def test_what_is_not_run_says_why_and_is_little() -> None:
-    left = [f"{block}: {block.why_not_run}" for block in SHELL if block.why_not_run is not None]
-    assert len(left) <= NOT_RUN_AT_MOST, left
+    assert len(NOT_RUN) <= NOT_RUN_AT_MOST, [f"{block}: {block.why_not_run}" for block in NOT_RUN]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
