@@ -21,7 +21,7 @@ PAGES: Final = (
     *sorted((ROOT / "examples").glob("*/README.md")),
 )
 _BLOCK: Final = re.compile(
-    r"^(?:<!-- not run: (?P<why>[^\n]+) -->\n+)?(?P<margin> *)```(?P<language>\w+)\n(?P<text>.*?)^(?P=margin)```$",
+    r"^(?: *<!-- not run: (?P<why>[^\n]+) -->\n+)?(?P<margin> *)```(?P<language>\w+)\n(?P<text>.*?)^(?P=margin)```$",
     re.DOTALL | re.MULTILINE,
 )
 
