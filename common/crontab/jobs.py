@@ -101,7 +101,10 @@ def translate(
                 told.document["enabled"] = True
             if labels:
                 told.document["labels"] = dict(labels)
-        above = [*above, *_prose(line)] if isinstance(line, Comment) else []
+        if isinstance(line, Comment):
+            above += _prose(line)
+        else:
+            above = []
         account.append(told)
     return account
 

@@ -20,6 +20,7 @@ from common.jobs.job import LABELS, SELECTOR, JobSpec
 from common.jobs.kinds import AnyText, Truth, says
 from common.jobs.reader import parse_job
 from common.jobs.values import ZoneName
+from common.json_text import dumps
 from common.words.job_words import job_words
 from manager.access.needs import needs
 from manager.api.bulk import AT_ONCE, MAX_NAMES, Done, act_on_each
@@ -31,6 +32,8 @@ from manager.views.advice import next_fire
 
 _PATH: Final = "/api/v1/crontab"
 MOST_TEXT: Final = 200_000
+MOST_OF_JOBS: Final = 4_000_000
+"""Bytes of JSON: each entry has the variables above it, so that a short text may become large jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,9 @@ async def _account(request: web.Request) -> Sequence[_Line]:
         read_lines(wish.text, system=wish.system), timezone=wish.timezone or parts.config.default_timezone,
         prefix=wish.name_prefix, labels=wish.labels,
     )  # fmt: skip
+    if (size := sum(len(dumps(told.document)) for told in account if told.document is not None)) > MOST_OF_JOBS:
+        remedy = f"at most {MOST_OF_JOBS:,}: give it in parts, or with fewer variables"
+        raise InvalidInputError([Problem(field="text", message=f"becomes jobs of {size:,} bytes", remedy=remedy)])
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(told: Told) -> _Line:

@@ -70,6 +70,7 @@ async def test_every_line_is_told_then_its_jobs_are_saved_in_one_step(manager: M
         ({"text": "x" * 200_001}, "text", "is 200,001 characters long"),
         ({"text": "\n" * 10_000}, "text", "has 10,001 lines"),
         ({"text": "@daily x\n" * 501}, "text", "has 501 entries"),
+        ({"text": f"A={'x' * 4000}\nB={'y' * 4000}\n" + "@daily x\n" * 500}, "text", None),
         ({"text": "a\0b"}, "text", "contains a NUL character"),
         ({}, "text", "is missing"),
         ({"text": "", "timezone": "Mars"}, "timezone", "'Mars' is not a known time zone"),
@@ -77,7 +78,7 @@ async def test_every_line_is_told_then_its_jobs_are_saved_in_one_step(manager: M
         ({"text": "", "labels": {"a b": "c"}}, 'labels["a b"]', None),
         ({"text": "", "nonsense": 1}, "nonsense", "is not a field of this call's body"),
     ],
-    ids=["characters", "lines", "entries", "nul", "missing", "zone", "prefix", "labels", "unknown"],
+    ids=["characters", "lines", "entries", "bytes", "nul", "missing", "zone", "prefix", "labels", "unknown"],
 )
 async def test_what_is_too_much_or_wrong_is_refused(
     manager: Managed, fields: dict[str, Any], field: str, message: str | None
