@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cli.arguments import GROUPS, LOGIN_COMMANDS
+from cli.errors import ExitStatus
 from common.configuration.config import load_manager_config, load_worker_config
 from tests.support.certificates import Authority
 from tests.support.machines import Block, blocks
@@ -125,6 +126,13 @@ def units(tmp_path: Path) -> list[Path]:
 def test_systemd_takes_the_units(units: list[Path]) -> None:
     done = subprocess.run(["systemd-analyze", "verify", *map(str, units)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_what_another_program_holds_for_a_while_is_tried_again(unit: Path) -> None:
+    """A data directory while a backup of it is made, a port: a start that they refuse ends with CONFLICT."""
+    (final,) = re.findall(r"^RestartPreventExitStatus=(.*)$", unit.read_text(), re.MULTILINE)
+    assert {int(status) for status in final.split()} <= {ExitStatus.USAGE, ExitStatus.REFUSED}
 
 
 def test_the_managers_exposure_is_at_most_4(units: list[Path]) -> None:
