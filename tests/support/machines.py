@@ -1,22 +1,25 @@
-"""Machines of one's own on this one: each has a root file system, a network address, a name, and loses its power.
+"""Machines of one's own on this one: each has files, a network address, a name and a systemd, and may lose its power.
 
-They are network namespaces on a bridge, in mount and process namespaces that all end with the test; what they write
-lies in memory, over this machine's own files. `tests/support/machine/` has what stands in for the programs that need
-more: systemctl, apt-get, scp.
+They are namespaces, with a bridge between, that all end with the test; what they write lies in memory, over this
+machine's own files. `tests/support/machine/` has what stands in for programs that need more: apt-get, scp, `make dist`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 STAND_INS = Path(__file__).parent / "machine"
+SYSTEMD = Path("/lib/systemd/systemd")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _BEGIN = """
@@ -26,22 +29,40 @@ echo ready
 while :; do sleep 3600 & wait; done
 """
 _ADD = """
-name=$1 address=$2 place=/mnt/machines/$1
-mkdir -p $place/upper $place/work $place/root
-mount -t overlay overlay -o lowerdir=/,upperdir=$place/upper,workdir=$place/work $place/root
-mount -t proc proc $place/root/proc && mount --rbind /dev $place/root/dev
-mount -t tmpfs -o mode=755 tmpfs $place/root/run
-mkdir -p $place/root/run/systemd/system $place/root/packages $place/root/machines
-mount --bind "$3" $place/root/packages
-rm -rf $place/root/usr/sbin/policy-rc.d $place/root/etc/etcron $place/root/opt/etcron
-cp "$4"/* $place/root/usr/local/sbin/ && cp "$4/systemctl" $place/root/usr/bin/
-rm -f $place/root/etc/resolv.conf && : >$place/root/etc/resolv.conf
-printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' "$name" >$place/root/etc/hosts
+name=$1 address=$2 place=/mnt/machines/$1 root=/mnt/machines/$1/root
+mkdir -p $place/upper $place/work $root
+mount -t overlay overlay -o lowerdir=/,upperdir=$place/upper,workdir=$place/work $root
+mkdir -p $root/packages $root/machines && mount --bind "$3" $root/packages
+rm -rf $root/usr/sbin/policy-rc.d $root/etc/etcron $root/opt/etcron $root/etc/systemd/system/*.wants/*
+cp "$4"/* $root/usr/local/sbin/
+rm -f $root/etc/resolv.conf && : >$root/etc/resolv.conf
+echo "$name" >$root/etc/hostname
+printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' "$name" >$root/etc/hosts
 ip netns add "$name" && ip link add "$name" type veth peer name eth0 netns "$name"
 ip link set "$name" master hub up
 ip -n "$name" link set lo up && ip -n "$name" link set eth0 up && ip -n "$name" addr add "$address/24" dev eth0
 """
-_RUN = 'exec unshare --uts sh -c \'hostname "$1" && shift && exec chroot "$@"\' sh "$@"'
+_BOOT = """
+echo $$ >"$2/cgroup.procs"
+exec ip netns exec "$1" unshare --mount --pid --uts --cgroup --fork --kill-child sh -ec "$3" sh /mnt/machines/$1/root
+"""
+_INIT = """
+cd "$1"
+mount -t proc proc proc && mount --bind proc/sys proc/sys && mount -o remount,bind,ro proc/sys
+mount -t sysfs -o ro sysfs sys && mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs -o mode=755 tmpfs run && mount -t tmpfs -o mode=1777 tmpfs tmp && mount -t tmpfs -o mode=755 tmpfs dev
+for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0; do
+    mknod -m 666 dev/${device%%:*} c $(echo ${device#*:} | tr : ' ')
+done
+mkdir -m 1777 dev/shm && mkdir dev/pts && mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx && ln -s /proc/self/fd dev/fd
+exec chroot . /usr/bin/env -i container=etcron PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
+    /lib/systemd/systemd --unit=multi-user.target
+"""
+_TRIAL = """
+mount -t tmpfs t /mnt && mkdir /mnt/u /mnt/w /mnt/m && ip link add hub type bridge
+mount -t overlay o -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w /mnt/m
+"""
 
 
 def why_no_machines() -> str | None:
@@ -51,38 +72,84 @@ def why_no_machines() -> str | None:
     lacking = [name for name in ("unshare", "nsenter", "ip", "chroot", "dpkg-deb") if shutil.which(name) is None]
     if lacking:
         return f"no {', '.join(lacking)} here"
-    trial = (
-        "mount -t tmpfs t /mnt && mkdir /mnt/u /mnt/w /mnt/m && ip link add hub type bridge &&"
-        " mount -t overlay o -o lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w /mnt/m"
-    )
-    tried = subprocess.run(["unshare", "-mn", "sh", "-c", trial], capture_output=True, text=True, check=False)
+    if not SYSTEMD.exists() or _cgroups() is None:
+        return "no systemd, or no cgroups of version 2, here"
+    tried = subprocess.run(["unshare", "-mn", "sh", "-ec", _TRIAL], capture_output=True, text=True, check=False)
     return f"no namespaces, overlays or bridges here: {tried.stderr.strip()}" if tried.returncode else None
 
 
-@dataclass(frozen=True, slots=True)
+def _cgroups() -> Path | None:
+    """Where the hierarchy of version 2 is."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, place, kind, *_ = line.split()
+        if kind == "cgroup2":
+            return Path(place)
+    return None
+
+
 class Machine:
     """One of them; it runs commands as root."""
 
-    name: str
-    address: str
-    _holder: int
+    def __init__(self, name: str, holder: int) -> None:
+        self.name = name
+        self._holder = holder
+        cgroups = _cgroups()
+        assert cgroups is not None, "asked for before"
+        self._cgroup = cgroups / f"etcron-{os.getpid()}-{name}"
+        self._power: subprocess.Popen[bytes] | None = None
+        self._init = 0
 
     @property
     def root(self) -> str:
         """Of its files, as the holder's namespace sees them."""
         return f"/mnt/machines/{self.name}/root"
 
-    def _command(self, script: str) -> list[str]:
-        environ = ["/usr/bin/env", "-i", f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8"]
-        own = ["ip", "netns", "exec", self.name, "sh", "-c", _RUN, "sh", self.name, self.root]
-        return [*_inside(self._holder), *own, *environ, "bash", "-euo", "pipefail", "-c", f"cd /root\n{script}"]
+    def boots(self) -> None:
+        """It is on the network, and its systemd has started what is enabled."""
+        assert self._power is None, "it runs"
+        self._cgroup.mkdir(exist_ok=True)
+        subprocess.run([*_inside(self._holder), "ip", "link", "set", self.name, "up"], check=True)
+        command = [*_inside(self._holder), "sh", "-ec", _BOOT, "sh", self.name, str(self._cgroup), _INIT]
+        nothing = subprocess.DEVNULL
+        self._power = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
+        deadline = time.monotonic() + 60
+        self._init = self._power.pid
+        while (comm := Path(f"/proc/{self._init}/comm").read_text().strip()) != "systemd":
+            assert time.monotonic() < deadline, f"{self.name} does not start: it is at {comm}"
+            children = Path(f"/proc/{self._init}/task/{self._init}/children").read_text().split()
+            if children and Path(f"/proc/{children[0]}").exists():
+                self._init = int(children[0]) if comm in ("nsenter", "unshare") else self._init
+            time.sleep(0.02)
+        while "running" not in (state := self.tries("systemctl is-system-running --wait").stdout):
+            assert time.monotonic() < deadline, f"{self.name}: {state}"
+            time.sleep(0.1)
+
+    def loses_power(self) -> None:
+        """It is gone from the network at once, and all that ran there with it."""
+        assert self._power is not None, "it has none"
+        subprocess.run([*_inside(self._holder), "ip", "link", "set", self.name, "down"], check=True)
+        os.kill(self._init, signal.SIGKILL)
+        self._power.wait()
+        self._power = None
 
     def tries(self, script: str, *, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """What a bash script gave, wherever it came to; subprocess.TimeoutExpired."""
-        command = self._command(script)
+        enter = [
+            "nsenter",
+            f"--target={self._init}",
+            "--mount",
+            "--uts",
+            "--net",
+            "--pid",
+            "--cgroup",
+            "--root",
+            "--wd",
+        ]
+        environ = ["/usr/bin/env", "-i", f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8"]
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout
-        )
+            [*enter, *environ, "bash", "-euo", "pipefail", "-c", f"cd /root\n{script}"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=timeout,
+        )  # fmt: skip
 
     def does(self, script: str) -> str:
         """What a bash script printed; AssertionError where one of its commands fails."""
@@ -92,15 +159,13 @@ class Machine:
         )
         return done.stdout
 
-    def loses_power(self) -> None:
-        """It is gone from the network at once, and all that ran there with it. `boot` switches it on again."""
-        script = 'ip link set "$1" down && ip netns pids "$1" | xargs -r kill -9'
-        subprocess.run([*_inside(self._holder), "sh", "-c", script, "sh", self.name], check=True)
-
-    def boots(self) -> None:
-        """It is on the network again, and starts the services that are enabled."""
-        subprocess.run([*_inside(self._holder), "ip", "link", "set", self.name, "up"], check=True)
-        self.does("rm -rf /run/* && mkdir -p /run/systemd/system && systemctl boot")
+    def ends(self) -> None:
+        """It is switched off, and leaves nothing on this machine."""
+        if self._power is not None:
+            self.loses_power()
+        for directory, _, _ in os.walk(self._cgroup, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
 
 
 def _inside(holder: int) -> list[str]:
@@ -109,9 +174,12 @@ def _inside(holder: int) -> list[str]:
 
 @contextmanager
 def machines(addresses: dict[str, str], packages: Path) -> Iterator[dict[str, Machine]]:
-    """One for each name; files of the directory ``packages`` are in ``/packages`` there. The last one reaches the files
-    of the others, for scp."""
+    """One for each name, booted; files of the directory ``packages`` are in ``/packages`` there.
+
+    The last one reaches the files of the others, for scp.
+    """
     command = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-ec", _BEGIN]
+    found: dict[str, Machine] = {}
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as outer:
         try:
             assert outer.stdout is not None
@@ -120,16 +188,17 @@ def machines(addresses: dict[str, str], packages: Path) -> Iterator[dict[str, Ma
             for name, address in addresses.items():
                 arguments = [name, address, str(packages), str(STAND_INS)]
                 subprocess.run([*_inside(holder), "sh", "-ec", _ADD, "sh", *arguments], check=True)
-            found = {name: Machine(name, address, holder) for name, address in addresses.items()}
-            desk = list(found.values())[-1]
+                found[name] = Machine(name, holder)
+            *others, desk = found.values()
             reach = 'mkdir -p "$2/machines/$1" && mount --bind "$3" "$2/machines/$1"'
+            for one in others:
+                subprocess.run([*_inside(holder), "sh", "-ec", reach, "sh", one.name, desk.root, one.root], check=True)
             for one in found.values():
-                if one is not desk:
-                    subprocess.run(
-                        [*_inside(holder), "sh", "-ec", reach, "sh", one.name, desk.root, one.root], check=True
-                    )
+                one.boots()
             yield found
         finally:
+            for one in found.values():
+                one.ends()
             outer.kill()
 
 

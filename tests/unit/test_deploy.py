@@ -103,8 +103,6 @@ def test_the_scripts_of_the_package_are_for_sh() -> None:
     for name in ("postinst", "prerm", "postrm"):
         script = DEPLOY / "debian" / name
         assert subprocess.run(["sh", "-n", script], capture_output=True, check=False).stderr == b""
-        for unit in re.findall(r"etcron-\w+\.service", script.read_text()):
-            assert unit == "etcron-up.service" or (DEPLOY / unit).is_file(), unit
 
 
 def test_the_board_is_one_that_grafana_reads() -> None:

@@ -27,16 +27,16 @@ ADDRESSES = {
     "your computer": "10.77.0.9",
 }
 LOG_STORE = """
-mkdir -p /var/lib/log-store && cd /opt/etcron
-exec setsid --fork bin/python -P -m cli.processes.embedded_log_store --host 0.0.0.0 --data-dir /var/lib/log-store \
-    --log-file /var/log/log-store.log --pid-file /run/log-store.pid >/var/log/log-store.out 2>&1 </dev/null
+systemd-run --quiet --unit=log-store --property=WorkingDirectory=/opt/etcron /opt/etcron/bin/python -P \\
+    -m cli.processes.embedded_log_store --host 0.0.0.0 --data-dir /var/lib/log-store \\
+    --log-file /var/log/log-store.log --pid-file /run/log-store.pid
 """
 PROMETHEUS = """
 dpkg-deb -x /packages/prometheus_*.deb prometheus && cd keys
 { echo 'global: {scrape_interval: 2s, evaluation_interval: 2s}' && cat prometheus.yml; } >often.yml
 ../prometheus/usr/bin/promtool check config often.yml
-setsid --fork ../prometheus/usr/bin/prometheus --config.file=often.yml --storage.tsdb.path=/var/tmp/prometheus \\
-    --web.listen-address=127.0.0.1:9090 >/var/log/prometheus.log 2>&1 </dev/null
+systemd-run --quiet --unit=prometheus --property=WorkingDirectory="$PWD" /root/prometheus/usr/bin/prometheus \\
+    --config.file=often.yml --storage.tsdb.path=/var/tmp/prometheus --web.listen-address=127.0.0.1:9090
 """
 EVIDENCE = 'echo "$ETCRON_PLAN_MS $(hostname)" >>/packages/evidence'
 
@@ -161,8 +161,8 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     await evidence.goes_on(on={"m3"})
 
     cluster["m2"].loses_power()
-    cluster["m2"].does("rm -rf /var/lib/etcd/default && systemctl disable etcd")
     cluster["m2"].boots()
+    cluster["m2"].does("systemctl disable --now etcd && rm -rf /var/lib/etcd/default")  # a new one has no data
     for block in sections("15"):
         follows(cluster, block)
     await wait_until(
@@ -182,7 +182,8 @@ async def prometheus_answers(desk: Machine) -> None:
     desk.does(PROMETHEUS)
 
     def asks(path: str, query: str = "") -> Any:
-        return json.loads(desk.does(f"curl -sG http://127.0.0.1:9090/api/v1/{path} --data-urlencode 'query={query}'"))
+        ask = f"curl -sSG --fail --retry 20 --retry-delay 1 --retry-connrefused http://127.0.0.1:9090/api/v1/{path}"
+        return json.loads(desk.does(f"{ask} --data-urlencode 'query={query}'"))
 
     def are_up() -> bool:
         health = [target["health"] for target in asks("targets")["data"]["activeTargets"]]
