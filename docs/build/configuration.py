@@ -28,9 +28,9 @@ def page() -> str:
     shared = {one.name for one in fields(SharedConfig)}
     return (
         _HEAD
-        + "\n## Of both\n" + _TABLE + "".join(_rows(SharedConfig, set()))
-        + "\n## Of a manager\n" + _TABLE + "".join(_rows(ManagerConfig, shared))
-        + "\n## Of a worker\n" + _TABLE + "".join(_rows(WorkerConfig, shared))
+        + "\n## Both\n" + _TABLE + "".join(_rows(SharedConfig, set()))
+        + "\n## Manager\n" + _TABLE + "".join(_rows(ManagerConfig, shared))
+        + "\n## Worker\n" + _TABLE + "".join(_rows(WorkerConfig, shared))
     )  # fmt: skip
 
 

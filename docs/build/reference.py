@@ -15,7 +15,7 @@ from typing import Final
 from docs.build import calls, commands, configuration, fields, metrics, reasons
 
 DOCS: Final = Path(__file__).parents[1]
-MADE: Final = "<!-- Made by `make docs` from what runs: change that, not this page. -->\n\n"
+_MADE: Final = "\n\n<!-- Made by `make docs` from what runs: change that, not this page. -->\n"
 PAGES: Final = {
     "reference/commands.md": commands.page,
     "reference/configuration.md": configuration.page,
@@ -28,7 +28,7 @@ PAGES: Final = {
 
 def texts() -> dict[str, str]:
     """Each page's text, by its place below `docs`."""
-    return {place: MADE + page() for place, page in PAGES.items()}
+    return {place: page().replace("\n", _MADE, 1) for place, page in PAGES.items()}
 
 
 if __name__ == "__main__":

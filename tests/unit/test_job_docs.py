@@ -58,12 +58,6 @@ def test_every_example_file_explains_itself() -> None:
         assert path.read_text(encoding="utf-8").startswith("# "), path
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.split("\n")[0] for block in BLOCKS])
-def test_example_of_the_documentation_is_a_job_that_fires(block: str) -> None:
-    [document] = read_documents(block)
-    assert schedule_problems(parse_job(document), now_ms=NOW_MS) == []
-
-
 def test_documentation_shows_every_field() -> None:
     shown = {path for block in BLOCKS for document in read_documents(block) for path in paths(document)}
     assert shown == all_paths()
