@@ -46,6 +46,19 @@ _FAULTS: Final = """
   return [...cut.map((one) => `cut: ${told(one)}`), ...outside.map((one) => `outside: ${told(one)}`), ...over];
 }
 """
+_UNSEEN_FOCUS: Final = """
+() => {
+  const isSeen = (one) => one.checkVisibility({ visibilityProperty: true }) && one.getBoundingClientRect().width > 1;
+  const styleOf = (one) => getComputedStyle(one);
+  const ring = (one) => one && (styleOf(one).outlineStyle !== "none" || styleOf(one).boxShadow !== "none");
+  const all = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")];
+  const unseen = all.filter(isSeen).filter((one) => {
+    one.focus({ focusVisible: true, preventScroll: true });
+    return one === document.activeElement && !ring(one) && !(one.type === "radio" && ring(one.nextElementSibling));
+  });
+  return [...new Set(unseen.map((one) => `${one.tagName}.${one.className}`))];
+}
+"""
 _NAMED: Final = frozenset({
     "button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "slider", "spinbutton", "tab", "option",
     "listbox", "menuitem", "switch", "image", "progressbar", "table", "navigation", "region", "dialog",
@@ -80,7 +93,9 @@ async def go(page: Page, path: str) -> None:
     await expect(page.locator("#live")).not_to_be_empty()
 
 
-async def test_at_200_percent_nothing_is_cut_and_no_page_is_moved_sideways(console: Console, paths: list[str]) -> None:
+async def test_at_200_percent_nothing_is_cut_and_where_the_focus_is_can_be_seen(
+    console: Console, paths: list[str]
+) -> None:
     page = await console.open("/livez", device_scale_factor=2)
     session = await page.context.new_cdp_session(page)
     found: dict[str, list[str]] = {}
@@ -95,6 +110,8 @@ async def test_at_200_percent_nothing_is_cut_and_no_page_is_moved_sideways(conso
                 faults.append(f"{wider} px wider than the window")
             if faults:
                 found[f"{path}, {what}"] = faults
+        if unseen := await page.evaluate(_UNSEEN_FOCUS):
+            found[f"{path}, focus"] = unseen
     assert found == {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
@@ -64,6 +64,24 @@ async def test_a_run_is_seen_while_it_goes(console: Console, cluster: Cluster, n
     await expect(output).not_to_contain_text("::progress")
     await expect(page.locator("#output-size")).to_contain_text("KB, 1 progress line not shown")
     await expect(page.locator("#life li").first).to_contain_text("Created")
+
+
+async def test_what_was_seen_of_a_run_that_is_lost_stays(console: Console, cluster: Cluster, name: str) -> None:
+    """Its worker was killed, say: then the record has no output."""
+    await cluster.save(name, TALKS, "@yearly")
+    asked = await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
+    page = await console.open(path_of(asked["runId"]))
+    await expect(page.locator("#output")).to_contain_text("more 2", timeout=30_000)
+
+    async def lose(route: Route) -> None:
+        answer = await route.fetch()
+        lost = {"state": "finished", "status": "lost", "output": "", "outputBytes": 0}
+        await route.fulfill(response=answer, json={**await answer.json(), **lost})
+
+    await page.route(re.compile(r"/api/v1/runs/[^/]*$"), lose)
+    await cluster.call("POST", f"/api/v1/runs/{quote(asked['runId'], safe='')}/kill", {})
+    await expect(page.locator("#cut")).to_contain_text("This is what this page has seen while it ran")
+    await expect(page.locator("#output")).to_contain_text("more 2")
 
 
 async def test_attempts_know_each_other_and_none_is_late_by_the_pause_before_it(

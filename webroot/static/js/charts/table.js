@@ -21,7 +21,7 @@ import { onChange } from "../zones.js";
 export function chart(host, { id, title, extra = null }) {
   const key = `etcron.table.${id}`;
   const drawing = h("div", { class: "chart-of" }), tip = h("div", { class: "tip", hidden: true, "aria-hidden": "true" }), note = h("div", { class: "sub chart-note" });
-  const toggle = h("button", { type: "button", class: "btn btn-quiet chart-twin", onclick: () => {
+  const toggle = h("button", { type: "button", class: "btn btn-quiet chart-twin", "aria-label": `${t("chart.table")}: ${title}`, onclick: () => {
     keep(key, kept(key) === "1" ? "" : "1");
     draw();
   } }, icon("table"), " ", h("span", {}, t("chart.table")));

@@ -96,15 +96,16 @@ class RunPage {
     else if (!output.blocks.length) output.none(t(run.state === "created" || run.state === "claimed" ? "run.output.waits" : "run.output.later"));
     byId("output-tools").hidden = !output.blocks.length && !run.output;
     output.box.style.setProperty("--above", `${Math.round(output.box.getBoundingClientRect().top + window.scrollY)}px`);
-    redraw(byId("cut"), run.outputTruncated && said(t("run.cut", { printed: size(run.outputBytes) }), "warn"));
+    const isSeenAlone = run.status && !run.output && output.raw;
+    redraw(byId("cut"), isSeenAlone ? said(t("run.output.seen"), "warn") : run.outputTruncated && said(t("run.cut", { printed: size(run.outputBytes) }), "warn"));
   }
 
-  /** The record has all that it printed. */
+  /** The record has all that it printed; where it was lost, what was seen of it stays. */
   record() {
     const { run, output, find } = this;
     this.stream?.close();
     byId("live-state").hidden = true;
-    if (!run.output) return output.none(whyNone(run));
+    if (!run.output) return output.raw ? undefined : output.none(whyNone(run));
     const [isAtEnd, top] = [this.follow.isOn, output.box.scrollTop];
     if (!output.show(run.output)) return;
     if (find.field.value) find.search(); // else whoever goes from place to place would be at the first one again

@@ -14,10 +14,13 @@ const MOST = 100;
 
 /** What is shown; a later one takes its place. */
 let shown = 0;
+/** What had the focus before. */
+let opener = /** @type {HTMLElement | null} */ (null);
 
 /** @param {number} from @param {number} to @param {Record<string, string>} query @param {() => void} saved */
 export async function showCrowd(from, to, query, saved) {
   const mine = ++shown, place = byId("crowd");
+  opener = /** @type {HTMLElement | null} */ (document.activeElement);
   place.hidden = false;
   fill(place, h("p", { class: "muted" }, t("timeline.looking")));
   try {
@@ -120,6 +123,7 @@ function close(place) {
   shown += 1;
   place.hidden = true;
   fill(place);
+  opener?.focus(); // else whoever closes it by a key is nowhere
 }
 
 /** @param {string} title @param {string[]} columns @param {HTMLElement[]} rows @param {number} [numbers] so many of the last columns */
