@@ -283,7 +283,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
                 })),
                 "fires": array(record({"time": MS, "count": COUNT})), "wholeFrom": maybe(MS), "wholeTo": maybe(MS),
             }),
-            **{"from": MS, "to": MS}, now=MS, bucketMs=COUNT, by=TEXT, total=COUNT,
+            **{"from": MS, "to": MS}, now=MS, bucketMs=COUNT, by=TEXT, total=COUNT, paused=COUNT,
             used=array(record({"time": MS, "slots": COUNT})), usedFrom=maybe(MS),
             usedMean=array(record({"time": MS, "slots": {"type": "number"}})), warnings=array(TEXT),
         )},

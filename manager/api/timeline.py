@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Final
 
 from aiohttp import web
@@ -20,11 +21,21 @@ _DAY_MS: Final = 86_400_000
 _LONGEST_MS: Final = 7 * _DAY_MS
 
 
+class PausedJobs(StrEnum):
+    """What becomes of them among the lanes of jobs."""
+
+    SHOWN = "shown"
+    HIDDEN = "hidden"
+
+
 class TimelineQuery(WhichJobs):
     from_ms: Annotated[Instant, Field(alias="from", description="From here on; a day ago when left out.")]
     to: Annotated[Instant, Field(description="Up to here, at most a week later; a day ahead when left out.")]
     by: Annotated[LaneBy | None, word(LaneBy), Field(description="What has a lane; `job` when left out.")]
     key: Annotated[str | None, single(text(128)), Field(description="Of `by=label`: the label's name.")]
+    paused: Annotated[PausedJobs | None, word(PausedJobs), Field(
+        description="Of `by=job`: `hidden` leaves paused jobs out; `shown` when left out."
+    )]  # fmt: skip
     cursor: Cursor
     limit: Annotated[int, whole(1, MOST_LANES, 30), Field(description="Lanes, at most.")]
 
@@ -53,11 +64,13 @@ async def show_timeline(request: web.Request) -> web.Response:
     if problems:
         raise InvalidInputError(problems)
     found = await parts.timelines.of(
-        by, asked.jobs, rights(request), window, label=asked.key or "", cursor=asked.cursor, limit=asked.limit
-    )
+        by, asked.jobs, rights(request), window, label=asked.key or "", cursor=asked.cursor, limit=asked.limit,
+        hides_paused=asked.paused is PausedJobs.HIDDEN,
+    )  # fmt: skip
     return answer({
         "from": window.from_ms, "to": window.to_ms, "now": now_ms, "bucketMs": window.bucket_ms, "by": str(by),
-        "items": [lane.view() for lane in found.lanes], "total": found.total, "nextCursor": found.next_cursor,
+        "items": [lane.view() for lane in found.lanes], "total": found.total,
+        "paused": found.paused, "nextCursor": found.next_cursor,
         "used": [{"time": time_ms, "slots": slots} for time_ms, slots in found.used], "usedFrom": found.used_from_ms,
         "usedMean": [{"time": time_ms, "slots": slots} for time_ms, slots in found.used_mean],
         "warnings": list(found.warnings),

@@ -101,6 +101,8 @@ class Timeline:
 
     lanes: Sequence[Lane]
     total: int
+    paused: int
+    """Jobs that are paused and have no lane."""
     next_cursor: str | None
     used: Sequence[tuple[int, int]]
     """Of each bucket that has any: its start, and the most slots at once."""
@@ -122,20 +124,29 @@ class Timelines:
         self._reading = asyncio.Semaphore(_READS_AT_ONCE)
 
     async def of(
-        self, by: LaneBy, query: JobQuery, rights: Rights, window: Window, *, label: str, cursor: str | None, limit: int
+        self,
+        by: LaneBy,
+        query: JobQuery,
+        rights: Rights,
+        window: Window,
+        *,
+        label: str,
+        cursor: str | None,
+        limit: int,
+        hides_paused: bool = False,
     ) -> Timeline:
         """UnavailableError: the jobs have not been read yet. Without the log store, what is to come and what runs."""
         await self._watching.ready()
         warnings = list(self._watching.warnings)
-        following: str | None = None
+        following, paused = None, 0
         match by:
             case LaneBy.JOB:
-                page = self._watching.catalog.page(query, rights, cursor=cursor, limit=limit)
+                page = self._watching.catalog.page(query, rights, cursor=cursor, limit=limit, hides_paused=hides_paused)
                 read, lanes = await asyncio.gather(
                     self._records(RunFilter(), rights, window, _RECORDS_OF_ALL),
                     self._of_jobs(page.jobs, rights, window),
                 )
-                total, following = page.total, page.next_cursor
+                total, following, paused = page.total, page.next_cursor, page.paused
             case LaneBy.WORKER:
                 read, (lanes, total) = await asyncio.gather(
                     self._records(RunFilter(), rights, window, _RECORDS_OF_ALL), self._of_workers(rights, window, limit)
@@ -148,8 +159,8 @@ class Timelines:
         if records is None:
             warnings.append(NO_RESULTS)
         return Timeline(
-            lanes=lanes, total=total, next_cursor=following, used=self._used(records or (), rights, window),
-            used_from_ms=cut_ms, used_mean=means, warnings=warnings,
+            lanes=lanes, total=total, paused=paused, next_cursor=following, warnings=warnings,
+            used=self._used(records or (), rights, window), used_from_ms=cut_ms, used_mean=means,
         )  # fmt: skip
 
     async def _records(

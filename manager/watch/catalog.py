@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Final, Self, TypeAlias
 
 from common.access.rights import Rights, Sight
@@ -127,6 +128,8 @@ class CatalogPage:
     jobs: Sequence[KnownJob]
     total: int
     next_cursor: str | None
+    paused: int = 0
+    """So many that are paused were left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,19 +286,33 @@ class Catalog:
         """Why a job is broken."""
         return None if (job := self._jobs.get(name)) is None else job.problem
 
-    def page(self, query: JobQuery, rights: Rights, *, cursor: str | None, limit: int) -> CatalogPage:
+    def page(
+        self, query: JobQuery, rights: Rights, *, cursor: str | None, limit: int, hides_paused: bool = False
+    ) -> CatalogPage:
         """The next `limit` jobs after the cursor, of those that a caller may know of; the total is of these alone.
 
         InvalidInputError where the cursor is not one of ours.
         """
         after = None if cursor is None else decode_cursor(cursor)
         names = self.matching(query, rights)
-        start = 0 if after is None else bisect_right(names, after)
-        jobs = [self._jobs[name] for name in names[start : start + limit]]
-        more = start + limit < len(names)
-        return CatalogPage(
-            jobs=jobs, total=len(names), next_cursor=encode_cursor(jobs[-1].name) if more and jobs else None
+        following = (
+            self._jobs[names[at]] for at in range(0 if after is None else bisect_right(names, after), len(names))
         )
+        paused = 0
+        if hides_paused:
+            following = (job for job in following if job.state is not ListState.PAUSED)
+            paused = self._paused(query, rights, names)
+        jobs = list(islice(following, limit + 1))
+        more = len(jobs) > limit
+        return CatalogPage(
+            jobs=jobs[:limit], total=len(names) - paused, paused=paused,
+            next_cursor=encode_cursor(jobs[limit - 1].name) if more else None,
+        )  # fmt: skip
+
+    def _paused(self, query: JobQuery, rights: Rights, names: Sequence[str]) -> int:
+        if query.takes_all:
+            return self.states_seen(rights)[ListState.PAUSED]
+        return sum(self._jobs[name].state is ListState.PAUSED for name in names)
 
     def matching(self, query: JobQuery, rights: Rights) -> Sequence[str]:
         """The names of all that are wanted and that a caller may know of, in order; as `names_seen` has them."""

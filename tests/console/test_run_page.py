@@ -113,7 +113,21 @@ async def test_attempts_know_each_other_and_none_is_late_by_the_pause_before_it(
     assert page.url.endswith("#L400")
     if AXE.exists():
         assert await findings(page) == []
-    link = page.url
+    # The numbers of the lines are one stop of Tab; arrow keys move among them.
+    number = page.locator(".line.is-target .line-number")
+    await page.locator("#output").focus()
+    await page.keyboard.press("Tab")
+    await expect(page.locator(".line-number:focus")).to_have_count(1)
+    await page.keyboard.press("Home")
+    await expect(page.get_by_role("link", name="Line 1", exact=True)).to_be_focused()
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("#L2$"))
+    await expect(number).to_have_attribute("data-number", "2")
+    await page.keyboard.press("End")
+    await page.keyboard.press("ArrowUp")
+    await expect(page.get_by_role("link", name="Line 799", exact=True)).to_be_focused()
+    link = page.url.replace("#L2", "#L400")
     await page.goto("about:blank")
     await page.goto(link.replace("#L400", "#L399"))
     await expect(page.locator(".line.is-target")).to_contain_text("step 399")

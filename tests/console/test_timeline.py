@@ -70,7 +70,11 @@ async def test_lanes_tell_what_ran_and_what_is_to_come_and_are_moved_by_keys_and
     failed = lanes.get_by_role("link", name=re.compile(r"hourly .*: failed, 20 min"))
     await expect(failed).to_have_attribute("href", re.compile("/runs/hourly%40"))
     await expect(lanes.get_by_role("link", name=re.compile("Usually done by"))).to_have_count(1)
+    await expect(lanes.get_by_role("img", name=re.compile("paused paused since"))).to_have_count(0)
+    await lanes.get_by_role("button", name="Show 1 paused job").click()
     await expect(lanes.get_by_role("img", name=re.compile("paused paused since"))).to_have_count(1)
+    await expect(lanes.get_by_role("button", name="Hide paused jobs")).to_be_focused()
+    await expect(page.locator("#heat")).to_contain_text(re.compile("(Slots wanted at once|Fires in the hour): ?[0-9]"))
     await looked_at(own, page, "timeline")
 
     first = lanes.locator(".mark[tabindex='0']")
@@ -136,3 +140,10 @@ async def test_crowded_hour_is_spread_and_a_job_that_was_changed_meanwhile_stays
     await expect(crowd).to_contain_text("sync")
     schedules = [(await manager.get(f"/api/v1/jobs/{name}"))["spec"]["cronExpr"] for name in CROWD]
     assert schedules == ["H 2 * * *"] * 3 + ["0 5 * * *"]
+
+    await manager.call("PUT", "/api/v1/jobs/media", {"command": "false", "cronExpr": "H 2 * * *", "slots": 3})
+    await page.locator("#toasts").get_by_role("button", name="Undo").click()
+    await expect(page.locator("#toasts")).to_contain_text("2 jobs fire as before")
+    await expect(page.locator("#toasts")).to_contain_text("media: it has been changed since, and stays as it is")
+    schedules = [(await manager.get(f"/api/v1/jobs/{name}"))["spec"]["cronExpr"] for name in CROWD]
+    assert schedules == ["0 2 * * *", "H 2 * * *", "0 2 * * *", "0 5 * * *"]

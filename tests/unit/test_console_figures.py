@@ -63,3 +63,20 @@ def test_last_line_that_says_something_is_what_stands_for_an_output() -> None:
     texts = ["a\nno such host\r\n::progress 80% b\n\n  \n", "\033[31mred\033[0m", "::progress 1\n", "", "x" * 1000]
     script = f'const {{ lastLineOf }} = await js("run/progress_lines.js"); return {json.dumps(texts)}.map(lastLineOf);'
     assert evaluate(script) == ["no such host", "red", "", "", "x" * 300]
+
+
+def levels(*hours: tuple[float, float]) -> tuple[str, list[int]]:
+    items = [{"time": place, "fires": fires, "slots": slots} for place, (fires, slots) in enumerate(hours)]
+    script = f"""
+      const {{ heatScale }} = await js("timeline/levels.js"), items = {json.dumps(items)};
+      const {{ by, level }} = heatScale(items);
+      return [by, items.map(level)];"""
+    by, found = evaluate(script)
+    return by, found
+
+
+def test_crowded_hours_stand_out_of_a_week_of_frequent_jobs() -> None:
+    assert levels((3600, 2), (3787, 32), (3600, 2), (3620, 17), (0, 0)) == ("slots", [1, 5, 1, 3, 0])
+    assert levels((10, 1), (187, 1), (90, 1.2)) == ("fires", [1, 5, 3]), "as many slots in each: the fires count"
+    assert levels((60, 1), (60, 1), (61, 1)) == ("fires", [2, 2, 2]), "nearly alike"
+    assert levels((0, 0)) == ("fires", [0])

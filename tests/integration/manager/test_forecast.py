@@ -71,6 +71,20 @@ async def test_crowded_hour_leads_to_its_jobs_which_are_spread_in_one_step(manag
     assert [job["spec"]["cronExpr"] for job in jobs] == ["H 2 * * *", "0 3 * * *", "H 2 * * *"]
 
 
+async def test_timeline_leaves_paused_jobs_out_where_that_is_asked_for(manager: Managed) -> None:
+    for name in "abcdef":
+        fields = {"command": "true", "every": "1h", "enabled": name in "bdf"}
+        await manager.call("PUT", f"/api/v1/jobs/{name}", fields)
+    shown = await manager.get("/api/v1/timeline")
+    assert ([lane["name"] for lane in shown["items"]], shown["total"], shown["paused"]) == (list("abcdef"), 6, 0)
+    first = await manager.get("/api/v1/timeline", paused="hidden", limit="2")
+    assert ([lane["name"] for lane in first["items"]], first["total"], first["paused"]) == (["b", "d"], 3, 3)
+    rest = await manager.get("/api/v1/timeline", paused="hidden", limit="2", cursor=first["nextCursor"])
+    assert ([lane["name"] for lane in rest["items"]], rest["nextCursor"]) == (["f"], None)
+    some = await manager.get("/api/v1/timeline", paused="hidden", q="b")
+    assert (some["total"], some["paused"]) == (1, 0)
+
+
 async def test_timeline_has_what_ran_what_runs_and_what_is_to_come(manager: Managed) -> None:
     await put(manager, "a", every="1h", labels={"team": "red"})
     await put(manager, "b", cronExpr="0 0 1 1 *", enabled=False, labels={"team": "blue"})

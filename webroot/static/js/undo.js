@@ -1,4 +1,4 @@
-/** Taking back a delete or a pause, for some seconds; also on the page that follows. */
+/** Taking back a delete, a pause or a spreading, for some seconds; also on the page that follows. */
 import { ApiError, get, jobPath, send } from "./api.js";
 import { keep, kept } from "./kept.js";
 import { announce, toast } from "./notices.js";
@@ -9,11 +9,15 @@ const KEY = "etcron.undo";
 const KEPT_MS = 10_000;
 const AT_ONCE = 4;
 
-/** @typedef {{action: "pause" | "delete", names: string[], text: string, atMs: number}} Done `names`: of those that it has changed */
+/** @typedef {"pause" | "delete" | "spread"} Action */
+/**
+ * @typedef {{action: Action, names: string[], text: string, atMs: number, revisions: Record<string, number>}} Done
+ *   `names`: of those that it has changed; `revisions`: of a spreading, what each was before
+ */
 
-/** Says what was done, with the way back. @param {"pause" | "delete"} action @param {string[]} names @param {string} text */
-export function sayDone(action, names, text) {
-  const done = { action, names, text, atMs: Date.now() };
+/** Says what was done, with the way back. @param {Action} action @param {string[]} names @param {string} text @param {Record<string, number>} [revisions] */
+export function sayDone(action, names, text, revisions = {}) {
+  const done = { action, names, text, atMs: Date.now(), revisions };
   keep(KEY, JSON.stringify(done));
   show(done);
 }
@@ -25,16 +29,16 @@ export function sayAgain() {
 }
 
 /** @param {Done} done */
-function show({ action, names, text }) {
-  toast(text, "ok", names.length ? () => void takeBack(action, names) : null);
+function show(done) {
+  toast(done.text, "ok", done.names.length ? () => void takeBack(done) : null);
 }
 
-/** @param {"pause" | "delete"} action @param {string[]} names */
-async function takeBack(action, names) {
+/** @param {Done} done */
+async function takeBack({ action, names, revisions }) {
   keep(KEY, "");
-  const undone = action === "pause" ? "resume" : "restore";
+  const undone = { pause: "resume", delete: "restore", spread: "spread" }[action];
   try {
-    const failed = action === "pause" ? await resume(names) : await restore(names);
+    const failed = action === "pause" ? await resume(names) : await each(names, action === "delete" ? restore : (name) => gather(name, revisions[name]));
     if (failed.length < names.length) {
       const text = names.length === 1 ? t(`undone.${undone}`, { name: names[0] }) : t(`undone.${undone}.many`, { n: names.length - failed.length });
       toast(text);
@@ -54,17 +58,34 @@ async function resume(names) {
   return results.filter((/** @type {any} */ one) => !one.ok);
 }
 
-/** As they were last; a job that somebody has made since under the name stays. @param {string[]} names */
-async function restore(names) {
+/** As it was last; a job that somebody has made since under the name stays. @param {string} name */
+async function restore(name) {
+  const { items } = await get(`${jobPath(name)}/versions`);
+  return asIn(name, items[0].revision, { "If-None-Match": "*" });
+}
+
+/** As it was before it was spread, where nobody has changed it since. @param {string} name @param {number} before */
+async function gather(name, before) {
+  const { items: [current, former] } = await get(`${jobPath(name)}/versions`);
+  if (former?.revision !== before) throw new ApiError(t("undone.changed"), { status: 409 });
+  return asIn(name, before, { "If-Match": `"${current.revision}"` });
+}
+
+/** @param {string} name @param {number} revision @param {Record<string, string>} headers */
+async function asIn(name, revision, headers) {
+  const { job } = await send("POST", `${jobPath(name)}/versions/${revision}/restore`, { body: {}, headers });
+  wrote(name, job?.revision);
+}
+
+/** Some at a time. @param {string[]} names @param {(name: string) => Promise<void>} back @returns {Promise<{name: string, message: string}[]>} those that are not as they were, and why */
+async function each(names, back) {
   /** @type {{name: string, message: string}[]} */
   const failed = [];
   const left = [...names];
   const one = async () => {
     for (let name = left.shift(); name !== undefined; name = left.shift()) {
       try {
-        const { items } = await get(`${jobPath(name)}/versions`);
-        const { job } = await send("POST", `${jobPath(name)}/versions/${items[0].revision}/restore`, { body: {}, headers: { "If-None-Match": "*" } });
-        wrote(name, job?.revision);
+        await back(name);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
         failed.push({ name, message: error.message });

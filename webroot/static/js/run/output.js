@@ -169,16 +169,22 @@ export class Output {
     this.box.style.setProperty("--widest", `${this.widest + digits + 4}ch`);
   }
 
+  /** Where a line begins, with its number. @param {number} line one that there is @param {boolean} [anew] @returns {HTMLElement} */
+  drawn(line, anew = false) {
+    let at = blockAt(this.blocks, line, "line");
+    while (this.blocks[at].isRest && this.blocks[at].line === line) at -= 1;
+    const element = this.elements[at];
+    if (anew || !element.classList.contains("has-lines")) drawLines(element, this.blocks[at], this.changes, this.target);
+    element.classList.add("has-lines");
+    return element;
+  }
+
   /** Points at a line, where there is one of that number. @param {number} line @returns {boolean} */
   point(line) {
     if (!(line >= 1 && line <= this.lines)) return false;
     this.target = line;
-    let at = blockAt(this.blocks, line, "line");
-    while (this.blocks[at].isRest && this.blocks[at].line === line) at -= 1; // where the line begins
-    const [block, element] = [this.blocks[at], this.elements[at]];
     this.box.querySelector(".is-target")?.classList.remove("is-target");
-    element.classList.add("has-lines");
-    drawLines(element, block, this.changes, line);
+    const block = this.blockOf.get(this.drawn(line, true));
     const lines = block.text.split("\n");
     reveal(this, block.start + lines.slice(0, line - block.line).join("\n").length + (line > block.line ? 1 : 0));
     return true;

@@ -14,6 +14,7 @@ import { showFacts } from "./facts.js";
 import { Find } from "./find.js";
 import { Follow } from "./follow.js";
 import { showLife } from "./life.js";
+import { keepOneStop, startLineLinks } from "./line_links.js";
 import { Output } from "./output.js";
 import { Progress } from "./progress.js";
 import { OutputStream } from "./stream.js";
@@ -53,6 +54,7 @@ class RunPage {
     on(["again"], () => isChanging(this.run) && this.refresher.soon());
     on(["runs"], ({ jobs }) => isChanging(this.run) && (!this.run || this.run.jobName in jobs) && this.refresher.heard());
     startTools(id, this.output, this.follow);
+    startLineLinks(this.output);
     delegate(byId("actions"), "click", "#kill, #give-up", ({ id: action }) => void this.end(action));
     delegate(byId("actions"), "click", "#again", () => void act("run", this.run.jobName));
   }
@@ -120,6 +122,7 @@ class RunPage {
     byId("output-size").textContent = [this.run?.output && size(this.run.outputBytes ?? this.run.output.length), output.progress.count > 0 && t("run.progress.hidden", { n: output.progress.count })].filter(Boolean).join(", ");
     follow.grown();
     find.mark();
+    keepOneStop(output);
     if (!this.isPlaced && output.box.dataset.complete) this.place();
   }
 

@@ -5,6 +5,7 @@ import { keep, kept } from "../kept.js";
 import { onKey } from "../keys.js";
 import { toast } from "../notices.js";
 import { t } from "../text.js";
+import { focusTarget } from "./line_links.js";
 import { lineOf } from "./places.js";
 
 const WRAP = "etcron.wrap";
@@ -39,6 +40,7 @@ export function startTools(id, output, follow) {
   delegate(output.box, "click", ".line-number", ({ dataset: { number } }) => {
     follow.turn(false);
     pointAt(output, Number(number));
+    focusTarget(output);
   });
   output.box.addEventListener("click", (event) => /** @type {Element} */ (event.target).closest(".line-number") && event.preventDefault());
   window.addEventListener("hashchange", () => output.point(lineWanted()));

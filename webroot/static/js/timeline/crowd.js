@@ -3,9 +3,10 @@ import { get, send } from "../api.js";
 import { byId, fill, h, hold, icon, isHeld } from "../dom.js";
 import { duration } from "../durations.js";
 import { jobUrl } from "../links.js";
-import { announce, said, toast } from "../notices.js";
+import { announce, said } from "../notices.js";
 import { stamp } from "../stamp.js";
 import { number, t } from "../text.js";
+import { sayDone } from "../undo.js";
 import { wrote } from "../written.js";
 import { zoneFor } from "../zones.js";
 import { whenOf } from "./pressure.js";
@@ -94,11 +95,11 @@ function preview(place, told, wish, of) {
   (changed.length ? save : back).focus();
 }
 
-/** @param {HTMLElement} place @param {{name: string, ok: boolean, message: string}[]} results @param {Record<string, number>} revisions @param {() => void} saved */
+/** @param {HTMLElement} place @param {{name: string, ok: boolean, changed?: boolean, message: string}[]} results @param {Record<string, number>} revisions @param {() => void} saved */
 function ended(place, results, revisions, saved) {
   const failed = results.filter((one) => !one.ok), done = results.length - failed.length;
   results.filter((one) => one.ok).forEach(({ name }) => wrote(name, revisions[name] + 1));
-  if (done) toast(t("spread.done", { n: done }));
+  if (done) sayDone("spread", results.filter((one) => one.ok && one.changed).map(({ name }) => name), t("spread.done", { n: done }), revisions);
   announce(t("spread.done", { n: done }));
   if (failed.length) fill(place, head(t("spread.failed", { n: failed.length }), place), failed.map((one) => said(`${one.name}: ${one.message}`, "bad")));
   else close(place);

@@ -1,14 +1,14 @@
-/** The hours of the week to come: how many fires, and where more slots are wanted than there are. */
-import { scaleLinear } from "../charts/d3.js";
+/** The hours of the week to come: how full each is, and where more slots are wanted than there are. */
 import { mark, s } from "../charts/svg.js";
+import { h } from "../dom.js";
 import { language, number, t } from "../text.js";
 import { parts, zoneFor } from "../zones.js";
+import { heatScale, LEVELS } from "./levels.js";
 import { hourLabel } from "./pressure.js";
 
-/** @typedef {{time: number, fires: number, slots: number}} Hour */
+/** @typedef {import("./levels.js").Hour} Hour */
 
 const ROW_PX = 20;
-const LEVELS = 5;
 const DAY = 86_400_000;
 
 /**
@@ -17,18 +17,16 @@ const DAY = 86_400_000;
  */
 export function heatOf(width, { items, slots }, onpick) {
   const left = width < 480 ? 34 : 44, cell = (width - left) / 24;
-  const counts = items.map((one) => one.fires).filter(Boolean), most = Math.max(...counts), least = Math.min(...counts);
-  // Hours that are nearly alike are shown as alike.
-  const levels = most - least < most / 10 ? () => 2 : scaleLinear().domain([least, most]).range([1, LEVELS]);
+  const scale = heatScale(items);
   /** @type {any[]} beside the marks, whose names say them in full */
   const counted = [];
   const cells = items.map((hour) => {
     const { date, time } = parts(hour.time, zoneFor());
     const day = new Date(`${date}T00:00:00Z`).getUTCDay(), x = left + Number(time.slice(0, 2)) * cell, y = ((day + 6) % 7) * ROW_PX;
-    const level = hour.fires ? Math.round(levels(hour.fires)) : 0, isOver = slots > 0 && hour.slots > slots;
+    const level = scale.level(hour), isOver = slots > 0 && hour.slots > slots;
     const shape = [s("rect", { class: `heat heat-${level}`, x: x + 0.5, y: y + 0.5, width: Math.max(cell - 1, 1), height: ROW_PX - 1, rx: 2 })];
     if (isOver) shape.push(s("path", { class: "over", d: `M${x + cell - 7} ${y + 1}h6v6z` }));
-    if (hour.fires >= 1 && cell > 24) counted.push(s("text", { class: `heat-text heat-text-${level}`, x: x + cell / 2, y: y + 14, "text-anchor": "middle" }, short(hour.fires)));
+    if (hour.fires >= 1 && cell > 24) counted.push(s("text", { class: `heat-text heat-text-${level}`, x: x + cell / 2, y: y + 14, "text-anchor": "middle" }, short(Math.ceil(hour[scale.by]))));
     const label = [hourLabel(hour.time, hour.fires, hour.slots), isOver ? t("timeline.over", { n: slots }) : ""].filter(Boolean).join("\n");
     return hour.fires ? mark(shape, { label, onpick: () => onpick(hour.time, hour.time + 3_600_000) }) : s("g", {}, shape);
   });
@@ -39,6 +37,16 @@ export function heatOf(width, { items, slots }, onpick) {
     .map((hour) => s("text", { x: left + hour * cell + 1, y: 7 * ROW_PX + 14 }, `${String(hour).padStart(2, "0")}`));
   return s("svg", { class: "chart heat-map", width, height: 7 * ROW_PX + 18, viewBox: `0 0 ${width} ${7 * ROW_PX + 18}`, role: "group", "aria-label": t("timeline.heat") },
     s("g", { "aria-hidden": "true" }, days, hours), cells, s("g", { "aria-hidden": "true" }, counted));
+}
+
+/** What the colours mean. @param {{items: Hour[], slots: number}} week */
+export function heatLegend({ items, slots }) {
+  const { by, least, most } = heatScale(items);
+  if (most < 0) return null;
+  const key = (/** @type {number} */ level) => s("svg", { width: 14, height: 12, "aria-hidden": "true" }, s("rect", { class: `heat heat-${level}`, width: 14, height: 12, rx: 2 }));
+  const corner = s("svg", { width: 14, height: 12, "aria-hidden": "true" }, s("path", { class: "over", d: "M4 0h10v10z" }));
+  return h("span", { class: "legend chart" }, t(`timeline.heat.${by}`), key(1), number(Math.ceil(least)), key(3), key(LEVELS), number(Math.ceil(most)),
+    items.some((one) => slots > 0 && one.slots > slots) && [corner, t("timeline.over", { n: slots })]);
 }
 
 /** @param {number} fires */

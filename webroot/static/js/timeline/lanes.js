@@ -131,3 +131,9 @@ export function rowsOf({ items }) {
       `${coming}${lane.wholeTo ? "+" : ""}`, lane.fires[0] ? h("span", {}, full(lane.fires[0].time, zoneFor())) : "", lane.usualMs ? duration(lane.usualMs) : ""];
   });
 }
+
+/** Paused jobs have no lanes until somebody asks for them. @param {number} hidden @param {string} paused as the address says */
+export function pausedOf(hidden, paused) {
+  const isShown = paused === "shown";
+  return (hidden > 0 || isShown) && h("button", { type: "button", class: "btn btn-quiet", id: "paused", "data-paused": isShown ? "" : "shown" }, t(isShown ? "timeline.paused.hide" : "timeline.paused.show", { n: hidden }));
+}

@@ -11,8 +11,8 @@ import { Refresher } from "../refresher.js";
 import { number, t, word } from "../text.js";
 import { onChange } from "../zones.js";
 import { showCrowd } from "./crowd.js";
-import { heatOf, heatRows } from "./heat.js";
-import { lanesOf, marginOf, rowsOf } from "./lanes.js";
+import { heatLegend, heatOf, heatRows } from "./heat.js";
+import { lanesOf, marginOf, pausedOf, rowsOf } from "./lanes.js";
 import { hourLabel, pressureOf, pressureRows } from "./pressure.js";
 import { startKeys, startPointers, View } from "./view.js";
 
@@ -45,7 +45,7 @@ export function start() {
     showLanes({
       draw: (width) => (lanes.items.length ? lanesOf(width, lanes, span) : null), rows: () => rowsOf(lanes),
       columns: [t("column.name"), t("column.state"), t("timeline.column.ran"), t("timeline.column.coming"), t("column.next"), t("timeline.column.usual")],
-      note: [t("timeline.hint"), view.query.by === "worker" && ` ${t("timeline.no.fires")}`],
+      note: [t("timeline.hint"), view.query.by === "worker" && ` ${t("timeline.no.fires")}`, " ", pausedOf(lanes.paused, view.query.paused)],
     });
     const pressure = { used: lanes.used, usedMean: lanes.usedMean ?? [], usedFrom: lanes.usedFrom, usedMs: lanes.bucketMs, wanted: forecast?.items ?? [], wantedMs: forecast?.bucketMs ?? 60_000, slots: forecast?.slots ?? known.week?.slots ?? 0 };
     showPressure({
@@ -56,12 +56,12 @@ export function start() {
 
   const list = new Refresher(async (signal) => {
     try {
-      const { from, to } = view.span, { by, key, q, cursor } = view.query, soon = Math.max(from, now());
+      const { from, to } = view.span, { by, key, q, paused, cursor } = view.query, soon = Math.max(from, now());
       if (by === "label" && !key) return fill(byId("total"), t("timeline.key.needed"));
       const asked = { from: Math.round(from), to: Math.round(to) };
       const coming = soon < to ? get("/forecast", { query: { q, from: Math.round(soon), to: Math.round(Math.min(to, soon + DAY)), buckets: 400 }, signal }) : Promise.resolve(null);
       coming.catch(() => null); // told of below
-      const lanes = await get("/timeline", { query: { ...asked, by, key, q, cursor, limit: 30 }, signal });
+      const lanes = await get("/timeline", { query: { ...asked, by, key, q, paused: paused || "hidden", cursor, limit: 30 }, signal });
       known.lanes = lanes;
       note(byId("problem"), lanes.warnings.join("; ") || null, "warn");
       fill(byId("total"), t(`timeline.total.${by || "job"}`, { n: lanes.total }));
@@ -78,7 +78,7 @@ export function start() {
   const week = new Refresher(async (signal) => {
     try {
       known.week = await get("/forecast/week", { query: { q: view.query.q }, signal });
-      showHeat({ draw: (width) => heatOf(width, known.week, crowd), rows: () => heatRows(known.week), columns: [t("timeline.column.hour"), t("timeline.column.fires"), t("timeline.column.slots")], note: certainty(known.week) });
+      showHeat({ draw: (width) => heatOf(width, known.week, crowd), rows: () => heatRows(known.week), columns: [t("timeline.column.hour"), t("timeline.column.fires"), t("timeline.column.slots")], note: [heatLegend(known.week), " ", certainty(known.week)] });
       fullest(known.week, crowd);
       if (known.week.unknown) week.soon();
     } catch (error) {
@@ -180,6 +180,11 @@ function startFilters(view, list, week) {
   delegate(byId("pager"), "click", "[data-cursor]", ({ dataset: { cursor } }) => {
     view.ask({ cursor });
     void list.now();
+  });
+  delegate(byId("lanes"), "click", "[data-paused]", async ({ dataset: { paused } }) => {
+    view.ask({ paused });
+    await list.now();
+    document.getElementById("paused")?.focus();
   });
   window.addEventListener("popstate", () => {
     view.take();

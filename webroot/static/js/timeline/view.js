@@ -12,7 +12,7 @@ const LONGEST = 7 * 24 * HOUR;
 const STILL_PX = 4;
 
 /** The names of what is shown, in the URL. */
-const NAMES = ["by", "key", "q", "cursor"];
+const NAMES = ["by", "key", "q", "paused", "cursor"];
 
 /** @typedef {{from: number, to: number}} Span */
 
