@@ -79,6 +79,8 @@ def why_no_fire(row: Document) -> str:
         return f"it is {state}"
     if (row.get("spec") or {}).get("after"):
         return "it fires after the end of its last run"
+    if (row.get("spec") or {}).get("cronExpr") == "@reboot":
+        return "it fires when its machine boots"
     return "none of its fires is still to come"
 
 

@@ -45,6 +45,7 @@ from worker.lead.stuck_fires import StuckFires
 from worker.lead.stuck_requests import StuckRequests
 from worker.lead.sweeping import DedupeSweeping, Sweeping
 from worker.members import Beats, Members
+from worker.plan.boot import Boot
 from worker.plan.broadcast import Broadcast
 from worker.plan.doubts import Doubts
 from worker.plan.lock_waits import LockWatch
@@ -316,7 +317,7 @@ class Parts:
         self.broadcast = Broadcast(
             client=client, keys=keys, identity=self._identity, labels=self._config.labels, slots=self.table.slots,
             catalog=self.catalog, on_open=self._events.sequence_changed, on_record=self.settlement.deliver_final,
-            clock=clock,
+            clock=clock, boot=Boot.of_this_machine(),
         )  # fmt: skip
 
     def _stay_present(self) -> None:

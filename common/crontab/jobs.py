@@ -13,6 +13,7 @@ from common.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variab
 from common.crontab.names import Names
 from common.errors import Problem, ScheduleError
 from common.jobs.notify import LONGEST_DESCRIPTION, EventKind
+from common.jobs.values import REBOOT
 from common.schedules.schedule import parse_cron
 
 _UNCERTAIN: Final = r"\\%"
@@ -149,8 +150,9 @@ def _job(
     if settings.bad_zone is not None:
         raise RefusedError(settings.bad_zone)
     expr = expression(entry.when)
+    at_boot = expr == REBOOT
     try:
-        parse_cron(expr, timezone=settings.timezone, job=name)
+        parse_cron("@yearly" if at_boot else expr, timezone=settings.timezone, job=name)
     except ScheduleError as error:
         problem = Problem(field="cronExpr", message=error.sentence, remedy=error.remedy)
         raise RefusedError(str(error), problem) from error
@@ -168,10 +170,13 @@ def _job(
     }  # fmt: skip
     optional = {
         "env": dict(settings.env), "shell": settings.shell, "workdir": settings.workdir, "user": entry.user,
-        "jitterSeconds": settings.delay_minutes * 60, "description": " ".join(above)[:LONGEST_DESCRIPTION],
+        "jitterSeconds": 0 if at_boot else settings.delay_minutes * 60, "broadcast": at_boot,
+        "description": " ".join(above)[:LONGEST_DESCRIPTION],
         "notify": settings.channel and [{"to": settings.channel, "on": [str(kind) for kind in _MAILED]}],
     }  # fmt: skip
     document |= {key: value for key, value in optional.items() if value}
+    if at_boot:
+        notes.append("once when a machine boots, on each that `workers` chooses (workers.host=NAME: on that one)")
     if entry.unended:
         notes.append("the line has no end, so cron passes over it: here it is a job")
     return document, notes
@@ -179,11 +184,6 @@ def _job(
 
 def expression(when: str) -> str:
     """Seven fields for five, or the macro as it is. RefusedError with the reason. Syntax is left to the engine."""
-    if when.lower() == "@reboot":
-        raise RefusedError(
-            "@reboot has no equal: a job belongs to no machine, so there is no start to wait for; start it with the "
-            "machine itself (a systemd unit)"
-        )
     if when.startswith("@"):
         return when.lower()
     parts = [",".join(_hashed(item, *bounds) for item in part.split(","))

@@ -39,6 +39,7 @@ from common.jobs.retry import RETRY, Retry
 from common.jobs.values import (
     MAX_EXPRESSIONS,
     MAX_SECONDS,
+    REBOOT,
     Command,
     Dates,
     Expression,
@@ -384,6 +385,11 @@ class JobSpec:
         return planned
 
     @property
+    def at_boot(self) -> bool:
+        """Whether it runs when a machine boots, and at no time."""
+        return self.cron_exprs == (REBOOT,)
+
+    @property
     def trigger(self) -> Schedule:
         """The same without window and calendar."""
         if self.every is not None:
@@ -391,7 +397,7 @@ class JobSpec:
             return EverySchedule(period_ms=self.every.ms, offset_ms=offset_ms, timezone=self.timezone)
         if self.at is not None:
             return AtSchedule(at_ms=self.at.ms, timezone=self.timezone)
-        if self.after is not None:
+        if self.after is not None or self.at_boot:
             return NoFires()
         parts = tuple(parse_cron(expr, timezone=self.timezone, job=self.name) for expr in self.cron_exprs)
         return parts[0] if len(parts) == 1 else Union(parts=parts)

@@ -18,7 +18,7 @@ from common.jobs.job import EXAMPLE, TIMING, JobSpec
 from common.jobs.kinds import members_of, read_members
 from common.jobs.reading import check, joined, kind_of, problems_of, shown
 from common.jobs.timing import clashes
-from common.jobs.values import Command, JobName, around
+from common.jobs.values import REBOOT, Command, JobName, around
 
 T = TypeVar("T")
 
@@ -75,7 +75,9 @@ def parse_timing(document: Mapping[str, Any], *, name: str = "") -> JobSpec:
 
     InvalidInputError with every mistake at once. ``name`` is what ``H`` takes its value from.
     """
-    spec, problems = _read(_ANY | {field: document[field] for field in TIMING if field in document}, name=name)
+    said = {field: document[field] for field in TIMING if field in document}
+    at_boot = str(said.get("cronExpr")).strip().lower() == REBOOT
+    spec, problems = _read(_ANY | said | ({"broadcast": True} if at_boot else {}), name=name)
     check(problems)
     return replace(spec, name=name, command="")
 

@@ -1,9 +1,9 @@
 """A job as JSON Schema (2020-12): what the reader takes, from the same definition.
 
 What JSON Schema cannot say is refused by the reader alone: dates and instants that do not exist, the numbers within a
-cron expression, spans beyond 366 days, an ``offset`` as long as its ``every``, an ``endAt`` before its ``startAt``, a
-delay beyond ``maxDelaySeconds``, a calendar that leaves no day open, the length of all arguments,
-or of the job, together, and a whole number that is written with a fraction (``1.0``).
+cron expression, spans beyond 366 days, an ``offset`` as long as its ``every``, what ``@reboot`` does not go with, an
+``endAt`` before its ``startAt``, a delay beyond ``maxDelaySeconds``, a calendar that leaves no day open, the length of
+all arguments, or of the job, together, and a whole number that is written with a fraction (``1.0``).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class SpreadBy(StrEnum):
 
 def spread(spec: JobSpec, by: SpreadBy, jitter_s: int) -> JobSpec:
     """The job as it fires apart from others; as it is where it does so already, or cannot."""
-    if spec.at is not None or spec.after is not None:
+    if spec.at is not None or spec.after is not None or spec.at_boot:
         return spec
     if by is SpreadBy.JITTER:
         return replace(spec, jitter_s=max(jitter_s, spec.jitter_s))

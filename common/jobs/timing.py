@@ -12,6 +12,7 @@ from common.errors import Problem
 from common.jobs.job import TRIGGERS, JobSpec, Overlap
 from common.jobs.kinds import Schema
 from common.jobs.reading import shown
+from common.jobs.values import REBOOT
 
 RULED_OUT: Final[Mapping[str, tuple[str, ...]]] = {
     "after": ("overlap", "jitterSeconds", "broadcast"), "at": ("startAt", "endAt"),
@@ -45,6 +46,8 @@ def clashes(said: Mapping[str, Any], spec: JobSpec) -> Iterator[Problem]:
         yield Problem(field="offset", message=message, remedy="needed: a shorter span")
     if "after" in said:
         yield from _beside_after(spec)
+    if REBOOT in spec.cron_exprs:
+        yield from _beside_reboot(spec, said)
 
 
 def rules() -> list[Schema]:
@@ -62,6 +65,18 @@ def rules() -> list[Schema]:
         }
         for trigger in TRIGGERS
     ]
+
+
+def _beside_reboot(spec: JobSpec, said: Mapping[str, Any]) -> Iterator[Problem]:
+    if len(spec.cron_exprs) > 1:
+        message = "has @reboot beside other expressions"
+        yield Problem(field="cronExpr", message=message, remedy="make a job of its own of it")
+    if not spec.broadcast:
+        remedy = "needed: true, as it runs on each machine that `workers` chooses"
+        yield Problem(field="broadcast", message="is false beside @reboot", remedy=remedy)
+    for name in ("startAt", "endAt", "calendar", "jitterSeconds"):
+        if said.get(name):
+            yield Problem(field=name, message="stands beside @reboot, which is at no time", remedy="leave it out")
 
 
 def _beside_after(spec: JobSpec) -> Iterator[Problem]:

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _CRON_FIELD: Final = r"[0-9A-Za-z*?,/#()-]+"
 _MACRO: Final = "|".join(
     "".join(f"[{letter}{letter.upper()}]" for letter in macro)
-    for macro in ("yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly")
+    for macro in ("yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly", "reboot")
 )
 _YEAR_DAY: Final = r"(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _DATE: Final = rf"(19[7-9][0-9]|2[01][0-9]{{2}})-{_YEAR_DAY}"
@@ -115,6 +115,10 @@ class Command(Kind):
         return arguments
 
 
+REBOOT: Final = "@reboot"
+"""In place of an expression: when a machine boots."""
+
+
 @dataclass(frozen=True)
 class Expression(Kind):
     """A cron expression, read in the job's zone."""
@@ -136,6 +140,8 @@ class Expression(Kind):
 
     def _read(self, value: Any, info: ValidationInfo[Around]) -> str:
         expression = text(value, "a cron expression such as '0 */5 * * * * *', or a list of them")
+        if expression.strip().lower() == REBOOT:
+            return REBOOT
         try:
             parse_cron(expression, timezone=info.context.timezone, job=info.context.name)
         except ScheduleError as error:

@@ -8,6 +8,7 @@ The life of a fire
                                 and why nobody could
     proposals.py fire_claims.py one decision about a job; the transactions that claim fires, and what became of each
     request_writes.py           runs that were asked for: asked, claimed, ended
+    boots.py                    a run for the boot of a machine, asked for by a worker there
     run_writes.py               what a worker writes for a run that it has claimed
     follow_ups.py chain.py      what follows the end of a run: a retry, a rerun, the next link of a chain
     records.py                  every record that is made

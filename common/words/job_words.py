@@ -83,6 +83,8 @@ def _trigger_words(spec: JobSpec, phrases: Phrases, language: str) -> str:
         return phrases.after.format(span_words(spec.after, phrases))
     if spec.at is not None:
         return phrases.once.format(local_words(spec.at.ms, spec.timezone))
+    if spec.at_boot:
+        return phrases.boot
     words: list[str] = []
     for expr in spec.cron_exprs:
         told = expression_words(expr, language, spec.name if uses_hash(expr) else "")

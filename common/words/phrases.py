@@ -20,6 +20,7 @@ class Phrases:
     every: str
     offset: str
     after: str
+    boot: str
     once: str
     since: str
     until: str
@@ -51,6 +52,7 @@ ENGLISH: Final = Phrases(
     every="Every {}",
     offset="{} past",
     after="{} after the last run ended",
+    boot="When its machine boots",
     once="Once at {}",
     since="from {}",
     until="until {}",
@@ -76,6 +78,7 @@ CHINESE: Final = Phrases(
     every="每 {}",
     offset="错后 {}",
     after="上次运行结束后 {}",
+    boot="机器启动时",
     once="在 {} 运行一次",
     since="从 {} 起",
     until="到 {} 为止",

@@ -94,6 +94,8 @@ def next_fire(spec: JobSpec, *, after_ms: int) -> dict[str, Any] | None:
 
 def _fires_again(spec: JobSpec, now_ms: int) -> bool:
     schedule = spec.schedule
+    if spec.at_boot:
+        return True
     if spec.after is not None:
         return schedule.opens_ms(now_ms) is not None
     # One instant is saved up to its grace late: whoever asks for "now" is a moment late already.
@@ -127,7 +129,7 @@ def _why_never(spec: JobSpec, now_ms: int) -> tuple[str, str, str]:
 def _looked_at(spec: JobSpec, now_ms: int) -> Iterator[str]:
     if spec.at is not None and spec.at.ms <= now_ms:
         yield f"`at` {spec.at.text!r} is past by less than its grace: it fires at once"
-    for expr in spec.cron_exprs:
+    for expr in () if spec.at_boot else spec.cron_exprs:
         alone = parse_cron(expr, timezone=spec.timezone, job=spec.name)
         fires = alone.upcoming(from_ms(now_ms), _SHOWN)
         of = f"{expr!r}: " if len(spec.cron_exprs) > 1 else ""

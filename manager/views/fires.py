@@ -364,7 +364,7 @@ def _none_planned(spec: JobSpec, span: Span) -> list[str]:
     if span.from_ms > span.to_ms:
         return [f"nothing lies from {iso(span.from_ms)} to {iso(span.to_ms)}, which is before; swap them"]
     last_ms = spec.schedule.last_before_ms(span.to_ms + 1)
-    if spec.after is not None or (last_ms is not None and last_ms >= span.from_ms):
+    if spec.after is not None or spec.at_boot or (last_ms is not None and last_ms >= span.from_ms):
         return []
     following = next(iter(spec.schedule.upcoming(from_ms(span.from_ms - 1), 1)), None)
     last = "there is none before that" if last_ms is None else f"the last one before that is {iso(last_ms)}"

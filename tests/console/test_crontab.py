@@ -11,7 +11,7 @@ from tests.support.cluster import Cluster
 TEXT = """\
 # nightly
 30 2 * * * /usr/local/bin/{name} --full
-@reboot /usr/local/bin/start
+5/10 * * * * /usr/local/bin/start
 61 * * * * /bin/late
 """
 
@@ -36,7 +36,7 @@ async def test_paste_preview_mend_and_save(console: Console, cluster: Cluster, n
     rows = told.locator("tbody tr")
     await expect(rows).to_have_count(3)
     await expect(rows.nth(0)).to_contain_text("At 02:30, as the worker's user")
-    await expect(rows.nth(1)).to_contain_text("@reboot")
+    await expect(rows.nth(1)).to_contain_text("5/10 is 5 alone to most crons")
     await expect(rows.nth(2)).to_contain_text("Minute 61 is not between 0 and 59; write 0-59")
     assert await findings(page) == []
     await console.shoot_all(page, "crontab-preview", whole=True)
@@ -65,7 +65,7 @@ async def test_lines_are_told_in_chinese(console: Console, width: int) -> None:
     await page.get_by_label("crontab", exact=True).fill(TEXT.format(name="x") + "MAILTO=ops\n* * * *\n")
     await page.get_by_role("button", name="预览").click()
     rows = page.locator("#told tbody tr")
-    await expect(rows.nth(1)).to_contain_text("@reboot 没有对应的写法")
+    await expect(rows.nth(1)).to_contain_text("5/10 在多数 cron 里只是 5")
     await expect(rows.nth(2)).to_contain_text("分 61 不在 0 到 59 之间")
     await expect(rows.nth(3)).to_contain_text("以下任务把输出和失败发送到渠道 mail-ops")
     await expect(rows.nth(4)).to_contain_text("它没有五个字段和命令")

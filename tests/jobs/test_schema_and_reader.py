@@ -27,6 +27,7 @@ UNSAID: Final = {
     "a date or an instant that there is not": r"(at|startAt|endAt|calendar\.\w+\[\d+\]): is .*; needed: a (date|time)",
     "a span of dates backwards": r"calendar\.\w+\[\d+\]: is .*; needed: a span that does not end before it begins",
     "a span beyond 366 days": r"(every|offset|after): is .*; needed: a span of at most 366d",
+    "what @reboot goes with": r"cronExpr: has @reboot beside|broadcast: is false beside @|\w+: stands beside @reboot",
     "an offset as long as its every": r"offset: is .*, not below every",
     "an end before its start": r"endAt: is .*, not after startAt",
     "a delay beyond the largest one": r"retry\.delaySeconds: is .*, beyond maxDelaySeconds",

@@ -44,7 +44,7 @@ def _reason(text: str, **options: Any) -> str:
 def test_every_line_is_accounted_for() -> None:
     text = "# a comment\n\n  \t\nSHELL=/bin/bash\n  # another\n* * * * * true\n@reboot x\nnonsense\n\r\n"
     assert [(told.line.number, str(told.became)) for told in _account(text)] == [
-        (1, "comment"), (2, "blank"), (3, "blank"), (4, "variable"), (5, "comment"), (6, "job"), (7, "refused"),
+        (1, "comment"), (2, "blank"), (3, "blank"), (4, "variable"), (5, "comment"), (6, "job"), (7, "job"),
         (8, "refused"), (9, "blank"),
     ]  # fmt: skip
     assert _account("") == []
@@ -69,8 +69,10 @@ def test_five_fields_become_seven(when: str, expr: str) -> None:
     assert _job(f"{when} true\n")["cronExpr"] == expr
 
 
-def test_reboot_is_refused_with_the_reason() -> None:
-    assert _reason("@reboot /bin/start\n").startswith("@reboot has no equal: a job belongs to no machine")
+def test_reboot_is_a_job_of_each_machine_without_a_delay() -> None:
+    job = _job("RANDOM_DELAY=5\n@Reboot /bin/start\n")
+    assert (job["cronExpr"], job["broadcast"], "jitterSeconds" in job) == ("@reboot", True, False)
+    assert parse_job(job).at_boot
 
 
 @pytest.mark.parametrize(

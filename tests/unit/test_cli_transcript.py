@@ -228,7 +228,9 @@ def folder(tmp_path: Path) -> Path:
     """Files for `apply` and `import`."""
     (tmp_path / "a.yaml").write_text("name: backup\ncommand: other\ncronExpr: '0 0 2 1 1 * 2090'\nenabled: true\n")
     (tmp_path / "b.json").write_text('[{"name": "new", "command": "x", "cronExpr": "@daily", "enabled": false}]')
-    (tmp_path / "crontab").write_text("# jobs\nMAILTO=ops\n\n5 2 * * * /bin/one >/dev/null\n@reboot two\n")
+    (tmp_path / "crontab").write_text(
+        "# jobs\nMAILTO=ops\n\n5 2 * * * /bin/one >/dev/null\n@reboot two\n5/10 * * * * three\n"
+    )
     return tmp_path
 
 

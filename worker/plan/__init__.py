@@ -5,7 +5,7 @@ Planned fires and requests are two queues on the same parts: each has cues, a li
 scheduler.py pending_jobs.py      planned fires: the loop, and what is due when
 sending.py doubts.py answers.py   a claim's way to etcd, its doubts, its answer
 mark_scan.py hedges.py            what others should have decided, by their marks
-broadcast.py                      sequences of this worker's own
+broadcast.py boot.py              sequences of this worker's own; the boot of its machine
 
 request_queue.py pending_requests.py
                                   runs that were asked for: who tries which, in which order

@@ -18,6 +18,7 @@ forgotten is delivered by the steward, as it lies in its key.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,7 +26,7 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.protocol import fire_decisions
+from common.protocol import boots, fire_decisions
 from common.protocol.keys import Keys, read_mark, sequence_name
 from common.protocol.member import Identity
 from common.protocol.placement import is_eligible
@@ -35,7 +36,10 @@ from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import KeyValue
 from worker.catalog import Catalog
+from worker.plan.boot import Boot
 from worker.quarantine import Quarantine
+
+_log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.3
 _AT_ONCE: Final = 16
@@ -76,8 +80,12 @@ class Broadcast:
         on_open: Callable[[str], None],
         on_record: Callable[[RunRecord, int], None],
         clock: Clock,
+        boot: Boot | None = None,
     ) -> None:
-        """``on_open(job)``: its sequence is open, or closed. ``on_record``: a final record lies in its run key."""
+        """``on_open(job)``: its sequence is open, or closed. ``on_record``: a final record lies in its run key.
+
+        ``boot``: of this machine; None: nothing is started for it.
+        """
         self._client = client
         self._keys = keys
         self._identity = identity
@@ -87,6 +95,9 @@ class Broadcast:
         self._on_open = on_open
         self._on_record = on_record
         self._clock = clock
+        self._boot = boot
+        self.asked_at_boot: set[str] = set()
+        """The jobs that run for this boot, or have run, as far as this process knows."""
         self._session: Session | None = None
         self._since_ms = 0
         self._life = 0
@@ -150,7 +161,7 @@ class Broadcast:
                 with self._quarantine.isolate(name, job.revision if job is not None else 0):
                     step = self._step(name, marks)
                     is_written = step is None or step.is_in_place or await self._carry_out(step, session)
-                    if not is_written or not self._switch(name, step, life):
+                    if not (is_written and self._switch(name, step, life) and await self._ask_at_boot(name, session)):
                         left.add(name)
 
         async with asyncio.TaskGroup() as tasks:
@@ -220,6 +231,28 @@ class Broadcast:
             elif fire_decisions.is_in_the_way(result):  # somebody has set the mark back by hand
                 self._taken[step.name] = step.record.plan_ms
         return result.succeeded
+
+    async def _ask_at_boot(self, name: str, session: Session) -> bool:
+        """Whether the job has been asked for, where it is to run for this machine's boot; False: look again.
+
+        A job that was saved, changed or resumed since waits for the next boot, as a line of a crontab does.
+        """
+        boot, job, now_ms = self._boot, self._catalog.jobs.get(name), self._clock.wall_ms()
+        if boot is None or job is None or name not in self._catalog.sequences or not job.spec.at_boot:
+            return True
+        if not job.spec.enabled or name in self.asked_at_boot or job.anchor_ms >= boot.at_ms(self._clock):
+            return True
+        txn = boots.ask(self._keys, job, worker=self._identity.worker, boot_id=boot.id, now_ms=now_ms, session=session)
+        try:
+            became = boots.read(await self._client.txn(txn))
+        except (EtcdError, UnavailableError):
+            return False
+        if became is boots.Asked.NOT:
+            return False
+        self.asked_at_boot.add(name)
+        if became is boots.Asked.NOW:
+            _log.info("job %r runs, as this machine has booted", name, extra={"action": "boot.asked", "job": name})
+        return True
 
     def _switch(self, name: str, step: _Step | None, life: int) -> bool:
         """Opens or closes the sequence; False: the job has changed meanwhile."""

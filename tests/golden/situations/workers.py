@@ -326,6 +326,17 @@ async def own_sequence_is_opened(stage: Stage) -> None:
 
 
 @situation
+async def run_for_the_boot_of_a_machine_is_asked_for(stage: Stage) -> None:
+    async with stage.world() as world, test_broadcast.own_sequences(world, boot="boot-1") as own:
+        own.broadcast.begin(own.session, NOON)
+        kv = await own.save(anchor_ms=test_broadcast.LONG_AGO_MS, cron="@reboot", tell=False)
+        stage.stop_clock()
+        async with stage.recorded():
+            own.tell(kv)
+            await wait_until(lambda: "job" in own.broadcast.asked_at_boot, description="it is asked for")
+
+
+@situation
 async def own_sequence_of_a_job_that_is_edited_is_moved_on(stage: Stage) -> None:
     async with own_sequences(stage) as own:
         await own.open_at(await own.save(anchor_ms=NOON))

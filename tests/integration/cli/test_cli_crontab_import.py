@@ -19,7 +19,7 @@ MAILTO=root
 
 30 2 * * * /usr/local/bin/backup.sh --full
 @hourly /usr/local/bin/poll
-@reboot /usr/local/bin/start
+5/10 * * * * /usr/local/bin/start
 """
 
 
@@ -38,7 +38,7 @@ async def test_accounts_for_every_line_and_imports_the_others(etcron: Etcron, wr
         ["7", "REFUSED:"],
     ]  # fmt: skip
     assert lines[4].endswith("(created, paused): 0 30 2 * * * *  /usr/local/bin/backup.sh --full")
-    assert "@reboot has no equal" in result.out
+    assert "5/10 is 5 alone to most crons" in result.out
     assert "7 lines: 1 blank, 1 comment, 2 variables, 2 jobs (2 created), 1 refused" in lines
     assert await states(etcron) == {"backup.sh": "paused", "poll": "paused"}
     row = (await etcron.ok("job", "list", "-q", "backup", "-o", "json")).json[0]
@@ -48,7 +48,7 @@ async def test_accounts_for_every_line_and_imports_the_others(etcron: Etcron, wr
 
 
 async def test_importing_again_changes_nothing_and_pauses_nothing(etcron: Etcron, write: Write) -> None:
-    path = write("tab", CRONTAB.replace("@reboot", "# @reboot"))
+    path = write("tab", CRONTAB.replace("5/10", "# 5/10"))
     await etcron.ok("crontab", "import", path, "--tz", "UTC")
     rows = (await etcron.ok("job", "list", "-o", "json")).json
     await etcron.ok("job", "resume", rows[0]["name"])
@@ -57,7 +57,7 @@ async def test_importing_again_changes_nothing_and_pauses_nothing(etcron: Etcron
     assert "2 jobs (2 unchanged)" in again.out
     after = (await etcron.ok("job", "list", "-o", "json")).json
     assert {row["name"]: row["revision"] for row in after} == before
-    write("tab", CRONTAB.replace("@reboot", "# @reboot").replace("30 2", "45 3"))
+    write("tab", CRONTAB.replace("5/10", "# 5/10").replace("30 2", "45 3"))
     changed = await etcron.ok("crontab", "import", path, "--tz", "UTC")
     assert "2 jobs (1 changed, 1 unchanged)" in changed.out
     assert sorted((await states(etcron)).values()) == ["enabled", "paused"]
@@ -115,7 +115,7 @@ async def test_dry_run_and_strict_save_nothing(etcron: Etcron, write: Write) -> 
     assert strict.status == 1
     assert "nothing was imported" in strict.out
     assert await states(etcron) == {}
-    clean = write("clean", CRONTAB.replace("@reboot", "#"))
+    clean = write("clean", CRONTAB.replace("5/10", "#"))
     assert (await etcron("crontab", "import", clean, "--strict", "--tz", "UTC")).status == 0
 
 

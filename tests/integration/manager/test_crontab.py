@@ -18,7 +18,7 @@ TEXT = """\
 # nightly work
 MAILTO=ops@example.com
 30 2 * * * /usr/local/bin/backup.sh --full
-@reboot /usr/local/bin/start
+5/10 * * * * /usr/local/bin/start
 61 * * * * /bin/late
 
 */5 * * * * /usr/local/bin/poll
@@ -40,7 +40,7 @@ async def test_every_line_is_told_then_its_jobs_are_saved_in_one_step(manager: M
         "timezone": "Europe/Berlin", "labels": {"host": "web"}, "workers": {"host": "web-1"}, "enabled": False,
     }  # fmt: skip
     assert any("no notifications" in note for note in backup["notes"])
-    assert "@reboot" in lines[3]["problem"]
+    assert "5/10 is 5 alone" in lines[3]["problem"]
     assert lines[4]["errors"][0]["message"] == "Minute 61 is not between 0 and 59"
     assert (await manager.get("/api/v1/jobs"))["total"] == 0
 

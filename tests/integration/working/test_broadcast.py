@@ -12,16 +12,18 @@ import pytest
 from common.clock import SystemClock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import Change, Session
+from common.protocol import boots
 from common.protocol.keys import RunId, decode_mark, encode_mark
 from common.protocol.member import Identity
-from common.protocol.planned_job import PlannedJob
+from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import Delete, KeyValue, Put, Txn, TxnResult
 from tests.support.background import running
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
-from tests.support.working import SteppingClock, World
+from tests.support.working import Place, SteppingClock, World, working
 from worker.catalog import Catalog
+from worker.plan.boot import Boot
 from worker.plan.broadcast import Broadcast
 
 pytestmark = pytest.mark.etcd
@@ -33,25 +35,28 @@ EU = {"zone": "eu"}
 class Own:
     """The sequences of one worker; its catalog is told by the test."""
 
-    def __init__(self, world: World, session: Session) -> None:
+    def __init__(self, world: World, session: Session, *, worker: str = "w1", boot: str | None = None) -> None:
         self.world, self.session, self.keys, self.clock = world, session, world.keys, SteppingClock()
         self.opened: list[str] = []
         self.records: list[RunRecord] = []
         self.catalog = Catalog(self.keys, on_changed=lambda name: self.broadcast.job_changed(name))
         self.broadcast = Broadcast(
-            client=world.etcd, keys=self.keys, identity=Identity(worker="w1", instance="i", host="h"), labels=EU,
+            client=world.etcd, keys=self.keys, identity=Identity(worker=worker, instance="i", host="h"), labels=EU,
             slots=4, catalog=self.catalog, on_open=self.opened.append,
             on_record=lambda record, _revision: self.records.append(record), clock=self.clock,
+            boot=None if boot is None else Boot(id=boot),
         )  # fmt: skip
 
-    async def save(self, *, anchor_ms: int, tell: bool = True, **fields: Any) -> KeyValue:
-        kv = await self.world.save(cron=SECOND, mark_ms=anchor_ms, **({"broadcast": True} | fields))
+    async def save(
+        self, *, anchor_ms: int, tell: bool = True, cron: str = SECOND, name: str = "job", **fields: Any
+    ) -> KeyValue:
+        kv = await self.world.save(name, cron=cron, mark_ms=anchor_ms, **({"broadcast": True} | fields))
         if tell:
-            self.tell(kv)
+            self.tell(kv, name)
         return kv
 
-    def tell(self, kv: KeyValue | None) -> None:
-        self.catalog.on_changes([Change(key=self.keys.job("job"), old_mod=None, new=kv)])
+    def tell(self, kv: KeyValue | None, name: str = "job") -> None:
+        self.catalog.on_changes([Change(key=self.keys.job(name), old_mod=None, new=kv)])
 
     async def delete(self, at_ms: int) -> None:
         """As a manager does: the job's mark says when."""
@@ -87,11 +92,11 @@ class Own:
 
 
 @asynccontextmanager
-async def own_sequences(world: World) -> AsyncIterator[Own]:
+async def own_sequences(world: World, *, worker: str = "w1", boot: str | None = None) -> AsyncIterator[Own]:
     session = await Session.open(
-        world.etcd, key_of=lambda lease: world.keys.worker("w1", lease), value=b"{}", ttl=60, clock=SystemClock()
+        world.etcd, key_of=lambda lease: world.keys.worker(worker, lease), value=b"{}", ttl=60, clock=SystemClock()
     )
-    own = Own(world, session)
+    own = Own(world, session, worker=worker, boot=boot)
     async with running(own.broadcast.run()):
         yield own
     await session.close()
@@ -327,3 +332,101 @@ async def test_a_session_that_is_over_writes_nothing(own: Own, now_ms: int) -> N
         await successor.open_at(job)
     assert await own.mark() == now_ms + 7000
     assert own.planned is None
+
+
+# When the machine boots
+
+LONG_AGO_MS = 1_000_000_000_000
+
+
+async def runs_asked_for(world: World) -> list[str]:
+    """Of which sequences."""
+    found = []
+    async for page in world.etcd.read_prefix(world.keys.requests):
+        found += [world.keys.run_of(kv.key).job for kv in page.kvs]
+    return found
+
+
+async def begins_after(world: World, boot: str, *, worker: str = "w1", jobs: tuple[str, ...] = ("job",)) -> None:
+    """A worker starts after this boot, looks at the jobs, and ends."""
+    async with own_sequences(world, worker=worker, boot=boot) as own:
+        for name in jobs:
+            own.tell(await world.etcd.get(own.keys.job(name)), name)
+        own.broadcast.begin(own.session, own.clock.wall_ms())
+        await wait_until(
+            lambda: "job" in own.broadcast.asked_at_boot and own.catalog.sequences.keys() == set(jobs),
+            description="it is asked for, now or before",
+        )
+
+
+async def save_for_boots(world: World, name: str = "job", *, anchor_ms: int = LONG_AGO_MS, **fields: Any) -> None:
+    await world.save(name, cron="@reboot", mark_ms=anchor_ms, broadcast=True, **fields)
+
+
+async def test_it_runs_once_for_a_boot_whoever_starts_again(world: World) -> None:
+    await save_for_boots(world)
+    await begins_after(world, "boot-1")
+    assert await runs_asked_for(world) == ["job~w1"]
+    await begins_after(world, "boot-1")
+    await begins_after(world, "boot-1", worker="another-on-this-machine")
+    assert await runs_asked_for(world) == ["job~w1"]
+    await begins_after(world, "boot-2")
+    await begins_after(world, "boot-of-another-machine", worker="w2")
+    assert await runs_asked_for(world) == ["job~w1", "job~w1", "job~w2"]
+
+
+async def test_it_runs_once_for_a_boot_also_where_its_run_is_over_and_the_clock_was_set(world: World) -> None:
+    await save_for_boots(world)
+    await begins_after(world, "boot-1")
+    async for page in world.etcd.read_prefix(world.keys.requests):
+        await world.etcd.txn(Txn([], [Delete(kv.key) for kv in page.kvs]))
+    for anchor_ms in (LONG_AGO_MS - 1, LONG_AGO_MS + 1):
+        await save_for_boots(world, anchor_ms=anchor_ms)  # as seen by clocks that were set since
+        await begins_after(world, "boot-1")
+    assert await runs_asked_for(world) == []
+
+
+async def test_a_job_that_was_saved_since_the_boot_or_is_paused_waits_for_the_next(world: World) -> None:
+    await save_for_boots(world)
+    await save_for_boots(world, "later", anchor_ms=SystemClock().wall_ms())
+    await save_for_boots(world, "paused", enabled=False)
+    await begins_after(world, "boot-1", jobs=("later", "paused", "job"))
+    assert await runs_asked_for(world) == ["job~w1"]
+
+
+async def test_an_answer_that_is_lost_asks_for_nothing_twice(world: World) -> None:
+    await save_for_boots(world)
+    kv = await world.etcd.get(world.keys.job("job"))
+    assert kv is not None
+    async with own_sequences(world) as own:
+        job = read_job("job", kv)
+        for now_ms in (1, 2):
+            txn = boots.ask(own.keys, job, worker="w1", boot_id="boot", now_ms=now_ms, session=own.session)
+            assert boots.read(await world.etcd.txn(txn)) is (boots.Asked.NOW if now_ms == 1 else boots.Asked.BEFORE)
+        other = replace(job, revision=job.revision + 1)
+        txn = boots.ask(own.keys, other, worker="w1", boot_id="other", now_ms=3, session=own.session)
+        assert boots.read(await world.etcd.txn(txn)) is boots.Asked.NOT
+
+
+@pytest.mark.logstore
+async def test_a_worker_that_starts_again_runs_nothing_for_the_same_boot(place: Place, world: World) -> None:
+    await save_for_boots(world)
+    async with working(place) as worker:
+        await worker.deciding()
+
+        async def has_run() -> bool:
+            return [one["status"] for one in await world.records()] == ["success"]
+
+        await wait_until(has_run, description="it has run")
+    await save_for_boots(world, "other")
+    async with working(place) as worker:
+        await worker.deciding()
+        await wait_until(
+            lambda: worker.parts.broadcast.asked_at_boot == {"job", "other"}, description="both are looked at"
+        )
+
+        async def other_has_run() -> bool:
+            return len(await world.records("other")) == 1
+
+        await wait_until(other_has_run, description="the other one has run")
+        assert len(await world.records()) == 1
