@@ -94,11 +94,6 @@ def test_each_configuration_on_the_page_is_valid(tmp_path: Path, program: str) -
     assert not config.notes
 
 
-@pytest.mark.parametrize("program", LOAD)
-def test_each_configuration_of_the_package_is_valid(program: str) -> None:
-    assert not LOAD[program](DEPLOY / "debian" / f"{program}.json", {}).notes
-
-
 def test_the_scripts_of_the_package_are_for_sh() -> None:
     for name in ("postinst", "prerm", "postrm"):
         script = DEPLOY / "debian" / name
