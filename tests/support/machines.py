@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.etcd_server import DYING_WITH_PARENT
+
 STAND_INS = Path(__file__).parent / "machine"
 SYSTEMD = Path("/lib/systemd/systemd")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -178,7 +180,8 @@ def machines(addresses: dict[str, str], packages: Path) -> Iterator[dict[str, Ma
 
     The last one reaches the files of the others, for scp.
     """
-    command = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-ec", _BEGIN]
+    own = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    command = [*DYING_WITH_PARENT, *own, "bash", "-ec", _BEGIN]
     found: dict[str, Machine] = {}
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as outer:
         try:
