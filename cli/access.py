@@ -15,7 +15,7 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron access", "Who may do what.")
     explain = add_command(
-        verbs, "explain", _explain, does="what may this person do, or who may touch this job",
+        verbs, "explain", _explain, does="say what someone may do, or who may touch a job",
         examples=("etcron access explain --subject user:alice", "etcron access explain --job backup"),
     )  # fmt: skip
     about = explain.add_mutually_exclusive_group(required=True)

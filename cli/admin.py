@@ -33,7 +33,7 @@ def parser() -> Parser:
         ),
     )  # fmt: skip
     create.add_argument("name", metavar="NAME", help="what the user is called")
-    create.add_argument("--another", action="store_true", help="although there is an administrator already")
+    create.add_argument("--another", action="store_true", help="even if there is an administrator already")
     recover = add_command(
         verbs, "recover", _recover,
         does="print a link by which a browser may do everything for a quarter of an hour, once; it is recorded",

@@ -17,14 +17,14 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron alert", "An alert is a problem of a job, or of the system, until it is over.")
     listing = add_command(
-        verbs, "list", _list, does="open alerts, or those that ended last",
+        verbs, "list", _list, does="list open alerts, or with --ended the last that ended",
         examples=("etcron alert list", "etcron alert list --ended --job nightly-report"),
     )  # fmt: skip
     ack = add_command(
-        verbs, "ack", _ack, does="acknowledge alerts: quiet until they are over",
+        verbs, "ack", _ack, does="acknowledge alerts: no messages until they are over",
         examples=("etcron alert ack nightly-report --reason 'alice is on it'",),
     )  # fmt: skip
-    listing.add_argument("--ended", action="store_true", help="those that are over")
+    listing.add_argument("--ended", action="store_true", help="those that ended last")
     listing.add_argument("--job", metavar="JOB", help="of this job alone")
     listing.add_argument("--limit", type=count(1, 10_000), default=100, metavar="N", help="at most N (100)")
     ack.add_argument("names", metavar="JOB", nargs="+")

@@ -159,7 +159,7 @@ def add_state(parser: argparse.ArgumentParser, *, disable: str, enable: str, req
 
 def add_reason(parser: argparse.ArgumentParser) -> None:
     """Why: it is kept, and shown."""
-    parser.add_argument("--reason", metavar="TEXT", help="why; it is kept, and shown to others")
+    parser.add_argument("--reason", metavar="TEXT", help="why; others see it")
 
 
 def count(low: int, high: int) -> Callable[[str], int]:

@@ -22,7 +22,7 @@ def parser() -> Parser:
         "etcron audit", "The audit: each login, refusal, change, run and kill. For administrators."
     )
     listing = add_command(
-        verbs, "list", _list, does="who did what, newest first",
+        verbs, "list", _list, does="list who did what, newest first",
         examples=(
             "etcron audit list --from 24h",
             "etcron audit list --object 'job backup' --from 30d",
@@ -31,7 +31,7 @@ def parser() -> Parser:
     )  # fmt: skip
     verify = add_command(
         verbs, "verify", _verify,
-        does="look for entries that were changed, removed or inserted; status 1 where there are any",
+        does="look for entries that were changed, removed or inserted; status 1 if there are any",
         examples=("etcron audit verify", "etcron audit verify -o json"),
     )  # fmt: skip
     listing.add_argument("--who", metavar="NAME", help="by them, e.g. alice")

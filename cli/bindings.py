@@ -20,7 +20,7 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron binding", "A binding gives a user or a group a role on the jobs with some labels.")
     listing = add_command(
-        verbs, "list", _list, does="every binding", examples=("etcron binding list", "etcron binding list group:dba"),
+        verbs, "list", _list, does="list bindings", examples=("etcron binding list", "etcron binding list group:dba"),
     )  # fmt: skip
     add = add_command(
         verbs, "add", _add, does="give a user, a group or a service account a role",
@@ -31,7 +31,7 @@ def parser() -> Parser:
         ),
     )  # fmt: skip
     remove = add_command(
-        verbs, "remove", _remove, does="take bindings back", examples=("etcron binding remove 5f0c21ab34de",),
+        verbs, "remove", _remove, does="remove bindings", examples=("etcron binding remove 5f0c21ab34de",),
     )  # fmt: skip
     listing.add_argument("subject", metavar="WHO", nargs="?", help="of them alone, as in add")
     add.add_argument("subject", metavar="WHO", help="user:NAME, group:NAME, service:NAME, uid:NUMBER or gid:NUMBER")

@@ -27,8 +27,8 @@ _FIELDS: Final = {
 def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron channel", "A channel is a place that messages go to; rules and jobs name it.")
-    listing = add_command(verbs, "list", _list, does="every channel", examples=("etcron channel list",))
-    show = add_command(verbs, "show", _show, does="one channel", examples=("etcron channel show ops",))
+    listing = add_command(verbs, "list", _list, does="list the channels", examples=("etcron channel list",))
+    show = add_command(verbs, "show", _show, does="show a channel", examples=("etcron channel show ops",))
     add = add_command(
         verbs, "add", _add, does="add a channel, or replace one",
         examples=(
@@ -39,7 +39,7 @@ def parser() -> Parser:
         ),
     )  # fmt: skip
     test = add_command(
-        verbs, "test", _test, does="send a test, and say what came of it", examples=("etcron channel test ops",)
+        verbs, "test", _test, does="send a test message, and say what came of it", examples=("etcron channel test ops",)
     )
     remove = add_command(
         verbs, "remove", _remove, does="remove channels that no rule and no job names",
@@ -76,7 +76,7 @@ def _add_fields(add: Parser) -> None:
     add.add_argument("--signing-secret", metavar="NAME", help="webhook: the secret that messages are signed with")
     add.add_argument("--job", metavar="JOB", help="command: each message asks for a run of it")
     add.add_argument("--description", metavar="TEXT", help="what it is for")
-    add.add_argument("--replace", action="store_true", help="where there is one of this name, this takes its place")
+    add.add_argument("--replace", action="store_true", help="replace one of this name")
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -46,14 +46,14 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron cron", "What a cron expression means, and when it fires. No server is needed.")
     explain = add_command(
-        verbs, "explain", _explain, does="field by field in words, the next fires, and what to look out for",
+        verbs, "explain", _explain, does="explain an expression field by field, with its next fires and its pitfalls",
         examples=(
             "etcron cron explain '0 30 2 * * MON-FRI *' --tz Europe/Berlin",
             "etcron cron explain 'H H(1-5) * * *' --job backup",
         ),
     )  # fmt: skip
     following = add_command(
-        verbs, "next", _next, does="the next fires, one a line, with their offset from UTC",
+        verbs, "next", _next, does="list the next fires, with their offset from UTC",
         examples=(
             "etcron cron next '*/15 9-17 * * 1-5' -n 20 --tz Europe/Berlin",
             "etcron cron next '@daily' --from 2026-03-28T12:00:00Z --tz Europe/Berlin",

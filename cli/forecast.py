@@ -35,7 +35,7 @@ def parser() -> Parser:
     )
     top = Parser(prog="etcron forecast", description=does, epilog=_EXAMPLES + EXIT_STATUSES)
     top.add_argument("-q", metavar="TEXT", help="of jobs that have this text in their name or command")
-    top.add_argument("--label", action="append", metavar="K[=V]", help="of those that bear this label (repeatable)")
+    top.add_argument("--label", action="append", metavar="K[=V]", help="only of jobs with this label (repeatable)")
     top.add_argument("--hours", type=count(1, 24), default=24, metavar="N", help="so many hours (24)")
     top.add_argument("--minutes", type=count(0, 20), default=5, metavar="N", help="the N fullest minutes (5)")
     add_server(top)

@@ -28,7 +28,7 @@ def add_to(verbs: Verbs) -> None:
     """The commands' own command lines."""
     fires = add_command(
         verbs, "fires", _fires,
-        does="every planned fire of a job, newest first: what became of it, or why it did not run",
+        does="list every planned fire of a job, newest first: its verdict, or why it did not run",
         examples=(
             "etcron job fires backup",
             "etcron job fires backup --from 7d --not-run",
@@ -43,10 +43,10 @@ def add_to(verbs: Verbs) -> None:
             option, dest=option[2:] + "_", metavar="TIME", default=default,
             help=f"{does}: ISO 8601, or 30m, 24h, 7d ago",
         )  # fmt: skip
-    fires.add_argument("--not-run", action="store_true", help="those alone of which no process is known")
+    fires.add_argument("--not-run", action="store_true", help="only fires that did not run")
     fires.add_argument("--limit", type=count(1, 100_000), default=50, metavar="N", help="at most N (50)")
     log = add_command(
-        verbs, "log", _log, does="the runs of a job, newest first, and the fires that did not run, with the reason",
+        verbs, "log", _log, does="list a job's runs, newest first, and fires that did not run, with the reason",
         examples=("etcron job log backup --status failed,timeout --limit 5 --output",),
     )  # fmt: skip
     log.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="at most N (20)")
@@ -55,7 +55,7 @@ def add_to(verbs: Verbs) -> None:
     )
     log.add_argument("--output", action="store_true", dest="with_output", help="what each of them has printed, too")
     following = add_command(
-        verbs, "next", _next, does="the next fires of a job, with their offset from UTC",
+        verbs, "next", _next, does="list the next fires of a job",
         examples=("etcron job next backup -n 20",),
     )  # fmt: skip
     following.add_argument("-n", type=count(1, 1000), default=10, metavar="N", help="how many (10)")

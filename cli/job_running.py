@@ -16,7 +16,7 @@ from cli.times import parse_iso
 def add_to(verbs: Verbs) -> None:
     """The command's own command line."""
     run = add_command(
-        verbs, "run", _run, does="run a job now, whatever its schedule says (also while it is paused)",
+        verbs, "run", _run, does="run a job now, also while it is paused",
         examples=(
             "etcron job run backup",
             "etcron job run import --arg=--full --env LEVEL=debug --follow",

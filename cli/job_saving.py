@@ -26,7 +26,7 @@ _TRIGGERS: Final = ("cronExpr", "every", "offset", "after", "at")
 def add_to(verbs: Verbs) -> None:
     """The command's own command line."""
     save = add_command(
-        verbs, "save", _save, does="create a job, or make it what is said here; --edit changes only what is said",
+        verbs, "save", _save, does="create a job, or replace it; with --edit change only what is given",
         examples=(
             "etcron job save backup --command '/usr/local/bin/backup' --cron '0 30 2 * * * *' --tz Europe/Berlin",
             "etcron job save backup --edit --timeout 600 --label team=ops --set misfire.policy=skip",
@@ -46,14 +46,16 @@ def add_to(verbs: Verbs) -> None:
         "--set", action="append", metavar="FIELD=VALUE", help="any other field, JSON or a text, e.g. misfire.limit=3"
     )
     state = save.add_mutually_exclusive_group()
-    state.add_argument("--paused", dest="enabled", action="store_false", default=None, help="it does not fire yet")
     state.add_argument(
-        "--enabled", dest="enabled", action="store_true", default=None, help="it fires, if it was paused"
+        "--paused", dest="enabled", action="store_false", default=None, help="it does not fire until it is resumed"
+    )
+    state.add_argument(
+        "--enabled", dest="enabled", action="store_true", default=None, help="it fires, even if it was paused"
     )
     save.add_argument("-f", "--file", metavar="FILE", help="a job in JSON or YAML (- for stdin); flags come on top")
     how = save.add_mutually_exclusive_group()
-    how.add_argument("--edit", action="store_true", help="change the job that there is, and only what is said")
-    how.add_argument("--create", action="store_true", help="refuse (status 4) where there is a job of this name")
+    how.add_argument("--edit", action="store_true", help="change the existing job, and only what is given")
+    how.add_argument("--create", action="store_true", help="refuse (status 4) if a job of this name exists")
     how.add_argument("--if-match", type=revision, metavar="REV", help="only while the job is at this revision")
     add_server(save)
     add_output(save)

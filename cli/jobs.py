@@ -41,22 +41,24 @@ def parser() -> Parser:
 
 def _add_looking(verbs: Verbs) -> None:
     listing = add_command(
-        verbs, "list", _list, does="every job, by name, with its next fire and its last result",
+        verbs, "list", _list, does="list jobs with their next fire and last result",
         examples=("etcron job list --state failing", "etcron job list --label team=billing -o json",
                   "etcron job list --sort duration --limit 10", "etcron job list --deleted"),
     )  # fmt: skip
-    listing.add_argument("-q", metavar="TEXT", help="those that have this text in their name or command")
-    listing.add_argument("--label", action="append", metavar="K[=V]", help="those that bear this label (repeatable)")
-    listing.add_argument("--state", choices=_STATES, help="those in this state")
+    listing.add_argument("-q", metavar="TEXT", help="only with this text in name or command")
+    listing.add_argument("--label", action="append", metavar="K[=V]", help="only with this label (repeatable)")
+    listing.add_argument("--state", choices=_STATES, help="only in this state")
     listing.add_argument(
         "--sort", choices=tuple(_SORTS), default="name",
         help="in this order: name, the next fire first, the last failure first, the longest run first (name)",
     )  # fmt: skip
     listing.add_argument("--reverse", action="store_true", help="the other way round")
-    listing.add_argument("--deleted", action="store_true", help="those that were deleted, the last first (`restore`)")
+    listing.add_argument(
+        "--deleted", action="store_true", help="deleted jobs, the last first; `restore` brings one back"
+    )
     listing.add_argument("--limit", type=count(1, 1_000_000), metavar="N", help="the first N (all)")
     show = add_command(
-        verbs, "show", _show, does="one job: its state, its last run, every field",
+        verbs, "show", _show, does="show a job: its state, its last run, every field",
         examples=("etcron job show backup", "etcron job show backup -o json | jq .spec > backup.json"),
     )  # fmt: skip
     show.add_argument("name", metavar="NAME")
@@ -67,23 +69,23 @@ def _add_looking(verbs: Verbs) -> None:
 
 def _add_switching(verbs: Verbs) -> None:
     delete = add_command(
-        verbs, "delete", _delete, does="delete jobs; what runs goes on, and the log stays",
+        verbs, "delete", _delete, does="delete jobs; their runs go on, and their records stay",
         examples=("etcron job delete old-report", "etcron job delete backup --if-match 1234"),
     )  # fmt: skip
     delete.add_argument("--if-match", type=revision, metavar="REV", help="only at this revision")
     pause = add_command(
-        verbs, "pause", _pause, does="jobs fire no more until they are resumed; what runs goes on",
+        verbs, "pause", _pause, does="pause jobs; their runs go on",
         examples=("etcron job pause backup report --reason 'the disk is being replaced'",),
     )  # fmt: skip
     resume = add_command(
-        verbs, "resume", _resume, does="paused jobs fire again, from now on", examples=("etcron job resume backup",)
+        verbs, "resume", _resume, does="resume paused jobs, from now on", examples=("etcron job resume backup",)
     )
     kill = add_command(
-        verbs, "kill", _kill, does="end every run of these jobs that is going; the next fires come as planned",
+        verbs, "kill", _kill, does="end all runs of jobs; the next fires come as planned",
         examples=("etcron job kill backup --reason 'it hangs'",),
     )  # fmt: skip
     unblock = add_command(
-        verbs, "unblock", _unblock, does="jobs that a wrong clock keeps from firing fire again",
+        verbs, "unblock", _unblock, does="let jobs fire again that a wrong clock has blocked",
         examples=("etcron job unblock backup --reason 'the clock of host-3 was in 2031'",),
     )  # fmt: skip
     unblock.add_argument("--force", action="store_true", help="though NTP does not keep the manager's clock")
@@ -96,14 +98,14 @@ def _add_switching(verbs: Verbs) -> None:
 
 def _add_versions(verbs: Verbs) -> None:
     versions = add_command(
-        verbs, "versions", _versions, does="what a job was before: who changed what, when; or one version of it",
+        verbs, "versions", _versions, does="list a job's versions, who made them and when; or show one",
         examples=("etcron job versions backup", "etcron job versions backup 1234"),
     )  # fmt: skip
     versions.add_argument("name", metavar="NAME")
     versions.add_argument("revision", nargs="?", metavar="REV", help="show this one, and how the job differs from it")
     versions.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="at most N (20)")
     restore = add_command(
-        verbs, "restore", _restore, does="make a job what it was at a revision (which is a new version of it)",
+        verbs, "restore", _restore, does="bring a version of a job back, or a deleted job",
         examples=("etcron job restore backup 1234",),
     )  # fmt: skip
     restore.add_argument("name", metavar="NAME")
@@ -118,7 +120,7 @@ def _add_versions(verbs: Verbs) -> None:
 
 def _add_applying(verbs: Verbs) -> None:
     apply = add_command(
-        verbs, "apply", _apply, does="make the jobs what files (YAML or JSON) say; one mistake changes nothing",
+        verbs, "apply", _apply, does="make jobs match files (YAML or JSON); one mistake changes nothing",
         examples=(
             "etcron job apply -f jobs/ --dry-run",
             "etcron job apply -f jobs/ --owner billing --prune",

@@ -33,7 +33,7 @@ def parser() -> Parser:
     """The command line of the three."""
     group, verbs = add_group("etcron", "Log in at a manager, log out, and see who you are to it.")
     login = add_command(
-        verbs, "login", _login, does="log in with a password; a token that lets this machine in is kept in a profile",
+        verbs, "login", _login, does="log in with a password, and keep a token in a profile",
         examples=(
             "etcron login --user alice --server https://etcron.example:8070",
             "etcron login --profile production --server https://etcron.example:8070 --token-stdin < token",
@@ -50,7 +50,7 @@ def parser() -> Parser:
         verbs, "logout", _logout, does="revoke the token of a profile, and forget it", examples=("etcron logout",)
     )  # fmt: skip
     whoami = add_command(
-        verbs, "whoami", _whoami, does="who you are to the manager, and what you may do", examples=("etcron whoami",)
+        verbs, "whoami", _whoami, does="show who you are, and what you may do", examples=("etcron whoami",)
     )  # fmt: skip
     add_output(whoami)
     for command in (login, logout, whoami):

@@ -18,11 +18,11 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron notice", "A notice is a message to one channel; notices are kept for 30 days.")
     listing = add_command(
-        verbs, "list", _list, does="notices, the newest first",
+        verbs, "list", _list, does="list notices, the newest first",
         examples=("etcron notice list --state failed", "etcron notice list --channel ops --limit 20"),
     )  # fmt: skip
     resend = add_command(
-        verbs, "resend", _resend, does="send notices again that were sent, or have failed",
+        verbs, "resend", _resend, does="send notices again",
         examples=("etcron notice resend 0f2b6f3a5d0c4e7f9a1b2c3d4e5f6071",),
     )  # fmt: skip
     listing.add_argument("--state", choices=_STATES, help="of this state alone")

@@ -19,7 +19,7 @@ RULES: Final = "/api/v1/rules"
 def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron rule", "A rule says which events of which jobs go to which channels.")
-    listing = add_command(verbs, "list", _list, does="every rule", examples=("etcron rule list",))
+    listing = add_command(verbs, "list", _list, does="list the rules", examples=("etcron rule list",))
     add = add_command(
         verbs, "add", _add, does="add a rule, or replace one",
         examples=(
@@ -49,7 +49,7 @@ def parser() -> Parser:
     )
     add.add_argument("--required", action="store_true", help="no silence covers it")
     add.add_argument("--description", metavar="TEXT", help="what it is for")
-    add.add_argument("--replace", action="store_true", help="where there is one of this name, this takes its place")
+    add.add_argument("--replace", action="store_true", help="replace one of this name")
     remove.add_argument("names", metavar="NAME", nargs="+")
     add_output(listing)
     for command in (listing, add, remove):

@@ -27,24 +27,24 @@ def parser() -> Parser:
         "etcron run", "Runs: one execution of a job each. Their ids look like backup@1774749600000#1."
     )
     show = add_command(
-        verbs, "show", _show, does="one run: all its times, where it ran, what became of it",
+        verbs, "show", _show, does="show a run: its times, its worker, its verdict",
         examples=("etcron run show 'backup@1774749600000#1'",),
     )  # fmt: skip
     log = add_command(
-        verbs, "log", _log, does="what a run has printed; with -f also while it goes on",
+        verbs, "log", _log, does="print a run's output; with -f while it goes on",
         examples=("etcron run log 'backup@1774749600000#1' | less", "etcron run log -f 'backup@1774749600000#1'"),
     )  # fmt: skip
     kill = add_command(
-        verbs, "kill", _ask, does="end runs with all that they started; status 1 where one has not ended within 3 s",
+        verbs, "kill", _ask, does="end runs with all that they started; status 1 if one has not ended within 3 s",
         examples=("etcron run kill 'backup@1774749600000#1' --reason 'it hangs'",),
     )  # fmt: skip
     give_up = add_command(
         verbs, "give-up", _ask,
-        does="free the locks of runs that their workers cannot end; status 1 where that takes longer than 4 s",
+        does="free the locks of runs that their workers cannot end; status 1 if that takes longer than 4 s",
         examples=("etcron run give-up 'backup@1774749600000#1' --reason 'that machine will not come back'",),
     )  # fmt: skip
     listing = add_command(
-        verbs, "list", _list, does="runs of all jobs, those that are going first, and fires that did not run",
+        verbs, "list", _list, does="list runs of all jobs, and fires that did not run",
         examples=(
             "etcron run list --status running",
             "etcron run list --status failed,timeout,lost --from 24h",
@@ -68,11 +68,11 @@ def parser() -> Parser:
     )
     listing.add_argument("-q", metavar="TEXT", help="those of jobs that have this text in their name")
     listing.add_argument("--worker", metavar="NAME", help="those on this worker")
-    listing.add_argument("--label", action="append", metavar="K[=V]", help="those that bear this label (repeatable)")
+    listing.add_argument("--label", action="append", metavar="K[=V]", help="only with this label (repeatable)")
     listing.add_argument(
         "--trigger", action="append", metavar="WHAT", help="schedule, manual, api, retry or rerun (repeatable)"
     )
-    listing.add_argument("--error", metavar="TEXT", help="those that failed in this way, as --group error names it")
+    listing.add_argument("--error", metavar="TEXT", help="only with this error, as --group error names it")
     listing.add_argument("--group", choices=("error",), help="count what did not go well by its error instead")
     for option, does in (("--from", "planned then or later"), ("--to", "planned before")):
         listing.add_argument(

@@ -18,7 +18,7 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron service", "Service accounts: programs that call with tokens.")
     listing = add_command(
-        verbs, "list", _list, does="every service account", examples=("etcron service list",)
+        verbs, "list", _list, does="list the service accounts", examples=("etcron service list",)
     )  # fmt: skip
     add = add_command(
         verbs, "add", _add, does="add a service account, which may do nothing until a binding says so",

@@ -16,7 +16,7 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron session", "Logins of browsers. Those of this command line are tokens.")
     listing = add_command(
-        verbs, "list", _list, does="your sessions, or those of another user",
+        verbs, "list", _list, does="list your sessions, or another user's",
         examples=("etcron session list", "etcron session list --user alice"),
     )  # fmt: skip
     revoke = add_command(

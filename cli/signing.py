@@ -55,7 +55,7 @@ def parser() -> Parser:
     sign.add_argument(
         "--yes", metavar="FINGERPRINT", help="sign what was shown with this fingerprint, and nothing else"
     )
-    sign.add_argument("--again", action="store_true", help="also those that are signed: after a restore, or a new key")
+    sign.add_argument("--again", action="store_true", help="sign all jobs anew: after a restore, or for a new key")
     add_config_arguments(sign, "manager")
     sign.set_defaults(run=_sign_all)
     return top

@@ -18,7 +18,7 @@ SILENCES: Final = "/api/v1/silences"
 def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron silence", "A silence keeps messages about some jobs back for a while.")
-    listing = add_command(verbs, "list", _list, does="every silence", examples=("etcron silence list",))
+    listing = add_command(verbs, "list", _list, does="list the silences", examples=("etcron silence list",))
     add = add_command(
         verbs, "add", _add, does="keep messages about some jobs back",
         examples=(

@@ -20,11 +20,11 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron token", "Tokens let programs in, as you or as a service account.")
     listing = add_command(
-        verbs, "list", _list, does="your tokens, or those of another owner; never their secrets",
+        verbs, "list", _list, does="list your tokens, or another owner's; never their secrets",
         examples=("etcron token list", "etcron token list --owner service:deploy"),
     )  # fmt: skip
     add = add_command(
-        verbs, "add", _add, does="make a token; it is printed once, on stdout, and kept nowhere",
+        verbs, "add", _add, does="make a token, and print it this once",
         examples=(
             "etcron token add 'backup script' --role viewer --days 30",
             "etcron token add pipeline --owner service:deploy > token",

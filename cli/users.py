@@ -20,7 +20,7 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron user", "The people who log in at a manager. What they may do: etcron binding.")
     listing = add_command(
-        verbs, "list", _list, does="every user", examples=("etcron user list", "etcron user list -o json"),
+        verbs, "list", _list, does="list the users", examples=("etcron user list", "etcron user list -o json"),
     )  # fmt: skip
     add = add_command(
         verbs, "add", _add, does="add a user, who may do nothing until a binding says so",
@@ -31,10 +31,10 @@ def parser() -> Parser:
         ),
     )  # fmt: skip
     show = add_command(
-        verbs, "show", _show, does="a user, with the bindings that reach them", examples=("etcron user show alice",),
+        verbs, "show", _show, does="show a user with their bindings", examples=("etcron user show alice",),
     )  # fmt: skip
     set_ = add_command(
-        verbs, "set", _set, does="put a user in other groups, disable them, or enable them again",
+        verbs, "set", _set, does="change a user's groups, disable or enable them",
         examples=("etcron user set alice --group dba", "etcron user set alice --no-groups --disable"),
     )  # fmt: skip
     password = add_command(

@@ -24,20 +24,20 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron worker", "The workers, as a manager sees them. `etcron start worker` starts one.")
     listing = add_command(
-        verbs, "list", _list, does="every worker, also those that have left: its state, its slots, what runs on it",
+        verbs, "list", _list, does="list the workers, also those that have left, with state and slots",
         examples=("etcron worker list", "etcron worker list -o json | jq '.[].name'"),
     )  # fmt: skip
     add_output(listing)
     drain = add_command(
-        verbs, "drain", _drain, does="workers take no new fires; what runs there goes on to its end",
+        verbs, "drain", _drain, does="let workers take no new fires; their runs go on",
         examples=("etcron worker drain worker-1 --reason 'kernel update' --wait",),
     )  # fmt: skip
     undrain = add_command(
-        verbs, "undrain", _undrain, does="drained workers take fires again",
+        verbs, "undrain", _undrain, does="let drained workers take fires again",
         examples=("etcron worker undrain worker-1",),
     )  # fmt: skip
     forget = add_command(
-        verbs, "forget", _forget, does="workers that have left for good are remembered no more",
+        verbs, "forget", _forget, does="forget workers that have left for good",
         examples=("etcron worker forget worker-3",),
     )  # fmt: skip
     add_reason(drain)

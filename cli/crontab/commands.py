@@ -47,7 +47,7 @@ def parser() -> Parser:
     importing.add_argument("--enable", action="store_true", help="the jobs fire at once (else new ones are paused)")
     importing.add_argument("--strict", action="store_true", help="import nothing where any line is refused")
     syncing = add_command(
-        verbs, "sync", _sync, does="keep a crontab of this machine and its jobs alike; take lines over, or back",
+        verbs, "sync", _sync, does="keep a crontab of this machine and its jobs alike; move lines to etcron, or back",
         examples=(
             "etcron crontab sync --dry-run",
             "etcron crontab sync --takeover",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Final
 
 from common.configuration.config import (
     ManagerConfig,
@@ -15,6 +16,8 @@ from common.configuration.config import (
 )
 from common.errors import ConfigError
 
+CONFIG_GROUP: Final = "keys of the configuration"
+"""What the flags stand under in a help."""
 _UNSET = object()
 
 
@@ -28,7 +31,7 @@ def add_config_arguments(parser: argparse.ArgumentParser, program: Program) -> N
         metavar="FILE",
         help=f"JSON file (default: ./{program}.json where there is one)",
     )
-    group = parser.add_argument_group("keys of the configuration", "each beats its environment variable and the file")
+    group = parser.add_argument_group(CONFIG_GROUP, "each beats its environment variable and the file")
     for key in keys_of(program).values():
         if not key.flagless:
             group.add_argument(key.flag, dest=_destination(key.name), metavar="VALUE", default=_UNSET, help=key.help)

@@ -10,6 +10,7 @@ from typing import Final
 
 from cli.arguments import GROUPS, Parser
 from cli.programs import parser as top_parser
+from common.configuration.flags import CONFIG_GROUP
 
 _HEAD: Final = """\
 # Every command
@@ -62,7 +63,9 @@ def _does(parser: argparse.ArgumentParser, name: str) -> str:
 def _details(parser: Parser) -> str:
     """Its arguments and its examples."""
     parser.explain()
-    rows = "".join(_argument(one) for one in parser._actions if not _COMMON.intersection(one.option_strings))
+    keys = {key for group in parser._action_groups if group.title == CONFIG_GROUP for key in group._group_actions}
+    shown = (one for one in parser._actions if one not in keys and not _COMMON.intersection(one.option_strings))
+    rows = "".join(map(_argument, shown)) + ("* and a flag for each [key](configuration.md)\n" if keys else "")
     _, _, examples = (parser.epilog or "").partition("example")
     lines = [line.strip() for line in examples.splitlines()[1:] if line.startswith("  ")]
     return (f"\n{rows}" if rows else "") + ("\n```sh\n" + "\n".join(lines) + "\n```\n" if lines else "")

@@ -73,7 +73,7 @@ def test_what_a_word_may_become(words: tuple[str, ...], found: list[str]) -> Non
 
 
 def test_a_candidate_comes_with_its_meaning() -> None:
-    assert ("delete", "delete jobs; what runs goes on, and the log stays") in candidates(("job", ""))
+    assert ("delete", "delete jobs; their runs go on, and their records stay") in candidates(("job", ""))
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def test_a_manager_that_never_answers_is_not_waited_for(monkeypatch: pytest.Monk
         ("bash", ["job", "list", "--state", "=", "f"], "failing\n"),
         ("bash", ["job", "list", "--state", "="], "enabled\npaused\nbroken\nrunning\nfailing\n"),
         ("bash", ["job", "apply", "-f", ""], ":files\n"),
-        ("zsh", ["job", "pau"], "pause:jobs fire no more until they are resumed; what runs goes on\n"),
+        ("zsh", ["job", "pau"], "pause:pause jobs; their runs go on\n"),
         ("fish", ["completion", "f"], "fish\t\n"),
     ],
 )
