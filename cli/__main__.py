@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if verb == "start" and rest and rest[0] in PROGRAMS:
         return _start(rest[0], rest[1:])
     if _starts_as_before(verb, rest):
-        say(f"deprecated: write `etcron start {verb}`; `etcron {verb}` will not start it in a later version")
+        with contextlib.suppress(OSError):  # a full disk keeps nothing from starting
+            say(f"deprecated: write `etcron start {verb}`; `etcron {verb}` will not start it in a later version")
         return _start(verb, rest)
     if verb in GROUPS:
         return _guarded(lambda: _group(GROUPS[verb], rest))

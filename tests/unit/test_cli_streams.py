@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.errors import ExitStatus
 from cli.processes.up import say
 
 _ROOT = Path(__file__).parents[2]
@@ -43,6 +44,10 @@ def test_status_is_the_same_where_the_error_cannot_be_told(nowhere: str) -> None
     assert (
         _run(f"$ETCRON cron next nonsense {nowhere}").returncode == _run("$ETCRON cron next nonsense").returncode != 0
     )
+
+
+def test_program_of_an_earlier_unit_starts_where_nobody_can_be_told_that_it_is_one() -> None:
+    assert _run("$ETCRON manager --nonsense 2>/dev/full").returncode == ExitStatus.USAGE, "it has read its arguments"
 
 
 class _Full(io.StringIO):
