@@ -209,6 +209,8 @@ def _change_hands(
     takeover.take(ready, [line for line in lines if line.is_taken and line.job in unfinished])
     for job, why in not_ready.items():
         say(f"{job}: stays with cron: {why}")
+    if not_ready:
+        say("(--untested takes lines over that have not run by hand)")
     return list(not_ready)
 
 
