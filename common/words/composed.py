@@ -23,7 +23,7 @@ from common.schedules.cron_fields import (
 from common.words.phrases import CHINESE, ENGLISH
 
 _BETWEEN_CHARACTERS: Final = re.compile(r"(?<=[\u4e00-\u9fff]) +(?=[\u4e00-\u9fff])")
-_AROUND_MARKS: Final = re.compile(r" *([（）、，]) *")
+_AROUND_MARKS: Final = re.compile(r"(?<! ) *([（）、，]) *")
 _MOST_TIMES: Final = 6
 """Times of a day that are said one by one."""
 _RUN: Final = 3

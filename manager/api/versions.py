@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -13,6 +14,7 @@ from common.access.masks import shown_spec
 from common.access.rights import OWNER, Rights, Role
 from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem
 from common.jobs.reader import check_name, parse_job
+from common.jobs.reading import wrong
 from common.json_text import dumps
 from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob, Signed, changed_fields
@@ -32,6 +34,7 @@ from manager.watch.catalog import KnownJob
 _VERSIONS = "/api/v1/jobs/{name}/versions"
 _SMALL_CHANGE = 500
 """So many characters of before and after together are listed; larger ones are told by a comparison."""
+_CURSOR: Final = re.compile("[0-9]{1,18}-[0-9]{1,18}")
 _DELETIONS: Final = 500
 """So many are looked at for a page; the caller may not know of some, and others are there again."""
 
@@ -40,20 +43,21 @@ class CompareQuery(Query):
     to: Annotated[str | None, single(whole(1, 10**18 - 1)), Field(description="Another revision; the current one.")]
 
 
+def _behind(cursor: str) -> Deletion:
+    """Where the page before ended."""
+    if _CURSOR.fullmatch(cursor) is None:
+        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
+        raise wrong("is not a cursor of this list", remedy)
+    ended_ms, _, revision = cursor.partition("-")
+    return int(ended_ms), int(revision)
+
+
 class DeletedQuery(Query):
     cursor: Annotated[
-        str | None, single({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"}),
+        Deletion | None, single({"type": "string", "pattern": f"^{_CURSOR.pattern}$"}, _behind),
         Field(description="`nextCursor` of the page before, unchanged."),
     ]  # fmt: skip
     limit: Limit
-
-    @property
-    def behind(self) -> Deletion | None:
-        """Where the page before ended."""
-        if self.cursor is None:
-            return None
-        ended_ms, _, revision = self.cursor.partition("-")
-        return int(ended_ms), int(revision)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +113,8 @@ async def list_deleted(request: web.Request) -> web.Response:
     A page may be short, or empty, and have a next.
     """
     parts, asked = request.app[PARTS], DeletedQuery.read(request)
-    looked, is_all = await parts.versions.deleted(_DELETIONS, asked.behind)
-    items, last = list[JobVersion](), asked.behind
+    looked, is_all = await parts.versions.deleted(_DELETIONS, asked.cursor)
+    items, last = list[JobVersion](), asked.cursor
     for one in looked:
         if len(items) == asked.limit:
             is_all = False
@@ -119,7 +123,7 @@ async def list_deleted(request: web.Request) -> web.Response:
         if not sees_version(one, rights(request)) or parts.watching.catalog.seen(one.job, rights(request)) is not None:
             continue
         # On the first page there are none further ahead.
-        if asked.behind is None or deletion_of((await parts.versions.of(one.job))[0]) == last:
+        if asked.cursor is None or deletion_of((await parts.versions.of(one.job))[0]) == last:
             items.append(one)
     return answer({
         "items": [

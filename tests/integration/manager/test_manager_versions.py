@@ -65,6 +65,13 @@ async def test_deleted_jobs_are_found_in_the_log_store_too(
         await wait_until(lambda: _none_pending(working_manager), description="all is delivered", timeout=20)
 
 
+@pytest.mark.parametrize("cursor", ["null", "1", "1-", "-1", "1-2-3", "\u0661-2", "9" * 19 + "-1"])
+async def test_a_cursor_of_another_list_is_refused(manager: Managed, cursor: str) -> None:
+    async with manager.http.get("/api/v1/deleted-jobs", params={"cursor": cursor}) as response:
+        (error,) = (await problem_of(response, 400))["errors"]
+    assert (error["field"], error["message"]) == ("cursor", "is not a cursor of this list")
+
+
 async def deleted_one_by_one(manager: Managed) -> list[str]:
     names, behind, is_last = list[str](), dict[str, str](), False
     while not is_last:
