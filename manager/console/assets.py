@@ -16,6 +16,7 @@ import json
 import mimetypes
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -44,17 +45,32 @@ class Asset:
 
 
 class Assets:
-    """The files below a webroot's ``static``; read when they are first asked for, then kept."""
+    """The files below a webroot's ``static``; found and read when they are first asked for, then kept.
+
+    Who only calls the API waits for none of that.
+    """
 
     def __init__(self, static: Path) -> None:
         self._static = static
-        self._manifest = _manifest_in(static)
-        self._own = sorted(_own_files(static))
-        scripts = [name for name in self._own if name.endswith(".js")]
-        pages = sorted(path.relative_to(static).as_posix() for path in (static / _PAGES).glob("*.js"))
-        self._pages = pages if _built_from(static) == _hash_of(static, scripts) else []
-        self._tag = f"own-{_hash_of(static, [*self._own, *self._pages])}"
         self._read: dict[Path, Asset] = {}
+
+    @cached_property
+    def _manifest(self) -> dict[str, str]:
+        return _manifest_in(self._static)
+
+    @cached_property
+    def _own(self) -> list[str]:
+        return sorted(_own_files(self._static))
+
+    @cached_property
+    def _pages(self) -> list[str]:
+        scripts = [name for name in self._own if name.endswith(".js")]
+        pages = sorted(path.relative_to(self._static).as_posix() for path in (self._static / _PAGES).glob("*.js"))
+        return pages if _built_from(self._static) == _hash_of(self._static, scripts) else []
+
+    @cached_property
+    def _tag(self) -> str:
+        return f"own-{_hash_of(self._static, [*self._own, *self._pages])}"
 
     @property
     def built(self) -> bool:

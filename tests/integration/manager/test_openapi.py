@@ -90,7 +90,7 @@ async def test_whatever_the_document_allows_and_more_never_ends_in_a_500(
         await working_manager.write([record_of(RunId.planned("j", 1000))])
         parameters = {"path.name": "j", "path.id": "j%401000%231", "path.revision": job["revision"]}
         lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in parameters.items()]
-        for path in ("jobs/check", "crontab", "crontab/preview"):
+        for path in ("jobs/check", "schedule/preview", "crontab", "crontab/preview"):
             lines += ["[[operations]]", f'include-path = "/api/v1/{path}"', "phases.coverage.enabled = false"]
         (tmp_path / "schemathesis.toml").write_text("\n".join(["[parameters]", *lines, ""]))
     known_as = await as_administrator(working_manager)
