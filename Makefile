@@ -97,7 +97,7 @@ dist: wheel ## build dist/etcron-*.whl, and dist/etcron_*.deb for the release of
 docs: venv-run ## write the reference anew from what runs, build the site into dist/docs, and check every link
 	@.ci/tools docs
 	@$(VENV)/python -m docs.build.reference
-	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 .tools/docs/bin/mkdocs build
 	@echo "dist/docs is built; to read it: $(VENV)/python -m http.server --bind 127.0.0.1 --directory dist/docs"
 
 screenshots: venv-test try-assets chromium ## take the pictures of the documentation from a running etcron (two minutes)

@@ -33,7 +33,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         if "://" in link or path.startswith("mailto:"):
             continue
         target = (page.parent / path).resolve() if path else page
-        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+        if target.is_dir():
+            target /= "README.md"
+        if not target.is_file() or (anchor and anchor not in anchors_of(target)):
             broken.append(link)
     assert broken == []
 
