@@ -52,6 +52,15 @@ def _is_there(name: str) -> bool:
     return (ROOT / path).is_file() and (not anchor or anchor in anchors_of(ROOT / path))
 
 
+def test_each_picture_is_shown_and_small() -> None:
+    there = {path.name: path.stat().st_size for path in (ROOT / "docs" / "pictures").iterdir()}
+    shown = {
+        name for page in PAGES for name in re.findall(r"pictures/([\w-]+\.png)\)", page.read_text(encoding="utf-8"))
+    }
+    assert shown == set(there)
+    assert [name for name, size in there.items() if size > 150_000] == []
+
+
 def test_every_page_has_its_place_in_the_site() -> None:
     nav = set(re.findall(r"^ +- (?:[\w ]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
