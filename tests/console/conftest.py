@@ -116,6 +116,7 @@ async def console(browser: Browser, usual: Usual, cluster: Cluster, screenshots:
     console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
     yield console
     await console.close()
+    await cluster.calm()
     assert console.problems == []
 
 

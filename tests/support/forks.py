@@ -196,6 +196,8 @@ def _work(session: pytest.Session, pool: Pool, batch: Batch, tell: Connection) -
         session._setupstate.teardown_exact(None)
         session.config._ensure_unconfigure()
         status = 0
+    except KeyboardInterrupt:
+        pass  # said once, by the one that forked this
     except BaseException:
         traceback.print_exc()
     finally:
