@@ -14,6 +14,7 @@ cron.py                         what an expression means, without any server
 signing.py                      on a manager's host: keys, and signatures for jobs that have none
 client.py                       a manager's HTTP API, and what waits for it
 arguments.py errors.py times.py what their command lines have in common, exit statuses, instants
+places.py                       where root may write
 printing.py progress.py         what is printed: tables, colours, how far it is
 completion.py                   what TAB completes
 processes/                      `etcron up`, its backup, and `etcron start worker` with several processes

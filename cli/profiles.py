@@ -22,6 +22,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult
 
 from cli.errors import CommandError, ExitStatus
+from cli.places import refuse_others_place
 
 TOKEN_VARIABLE: Final = "ETCRON_TOKEN"
 PROFILE_VARIABLE: Final = "ETCRON_PROFILE"
@@ -227,6 +228,7 @@ def _write(profiles: dict[str, Profile]) -> None:
         for name, one in profiles.items()
     }
     fresh = path.with_name(f".config.{os.getpid()}.json")
+    refuse_others_place(path.parent, "name another HOME (sudo -H)")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.parent.chmod(0o700)

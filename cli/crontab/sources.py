@@ -9,7 +9,6 @@ import os
 import pwd
 import re
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.errors import CommandError, ExitStatus
+from cli.places import refuse_others_place
 from common.crontab.lines import MAX_BYTES, MAX_LINES
 
 STDIN: Final = "-"
@@ -101,8 +101,8 @@ class Source:
         directory = state_directory() / "crontabs"
         copy = directory / f"{self.owner}.{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_others_place(directory, "name another HOME (sudo -H) or XDG_STATE_HOME")
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
@@ -121,25 +121,6 @@ def source_of(path: str | None, user: str | None, *, system: bool | None) -> Sou
     is_live = file == _SYSTEM_FILES[0] or file.parent == _SYSTEM_FILES[1]
     is_system = is_live if system is None else system
     return Source(path=file, user=None if is_system else user or _own_name(), is_live=is_live)
-
-
-def refuse_others_place(place: Path, remedy: str) -> None:
-    """CommandError where another user decides what stands there, and what is written would be root's."""
-    if os.geteuid() != 0:
-        return
-    for folder in {*_with_parents(place.absolute()), *_with_parents(Path(os.path.realpath(place)))}:
-        about = folder.lstat()
-        others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not about.st_mode & stat.S_ISVTX
-        if about.st_uid != 0 or (others and not folder.is_symlink()):
-            whose = name_of(about.st_uid) or str(about.st_uid)
-            raise CommandError(
-                f"{folder} is not root's alone ({'others may write' if about.st_uid == 0 else f'of {whose}'}), so root "
-                f"writes nothing there; {remedy}", ExitStatus.REFUSED,
-            )  # fmt: skip
-
-
-def _with_parents(path: Path) -> tuple[Path, ...]:
-    return (path, *path.parents)
 
 
 def state_directory() -> Path:

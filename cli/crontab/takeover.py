@@ -20,9 +20,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from cli.client import Client, ProblemError, job_path
-from cli.crontab.sources import Source, refuse_others_place, state_directory
+from cli.crontab.sources import Source, state_directory
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.plan import Row
+from cli.places import refuse_others_place
 from cli.printing import say, tell
 from common.clock import Clock, SystemClock
 from common.crontab.jobs import Told
@@ -135,8 +136,8 @@ class Takeover:
 
     def _remember(self, jobs: Collection[str]) -> None:
         try:
-            self._note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             refuse_others_place(self._note.parent, "name another HOME (sudo -H) or XDG_STATE_HOME")
+            self._note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._note.open("w", encoding="utf-8") as file:
                 json.dump(sorted(jobs), file)
                 file.flush()
