@@ -59,7 +59,7 @@ ADMIN_ONLY: Final = ("GET /metrics", "GET /api/v1/channels", "GET /api/v1/rules"
 """Calls for those who may read everything."""
 WITHOUT_JOBS: Final = frozenset({
     "GET /", "GET /jobs", "GET /new", "GET /jobs/{name}", "GET /jobs/{name}/edit", "GET /runs", "GET /runs/{id}",
-    "GET /workers", "GET /workers/{name}", "GET /timeline",
+    "GET /workers", "GET /workers/{name}", "GET /timeline", "GET /crontab",
     "GET /system", "GET /static/{path}", "GET /livez", "GET /api/v1/openapi.json",
     "GET /login", "GET /users", "GET /tokens", "GET /audit", "GET /access", "GET /account",
     "GET /alerts", "GET /notifications",
