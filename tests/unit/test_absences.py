@@ -113,6 +113,16 @@ def test_workers_that_are_still_away_are_named_too() -> None:
     assert watched.why(12, 19) is None, "w3 was here for all of it"
 
 
+def test_of_a_workers_own_sequence_nobody_else_is_named() -> None:
+    watched = deciding()
+    watched.at(10, member("w1", "full"), member("w2", "drained by me"), member("w3"))
+    watched.at(20, member("w1", "full"), member("w2", "drained by me"))
+    watched.at(90, member("w1"), member("w2", "drained by me"))
+    own = planned(JOB.spec, of_worker="w1")
+    told = watched.absences.why_late(own, ["w1"], START_MS + 30_000, START_MS + 80_000)
+    assert told == "late: no worker took it: w1: full"
+
+
 def test_one_that_was_drained_after_all_of_it_was_due_leaves_the_reason_open() -> None:
     watched = deciding()
     watched.at(10, member("w1", "full"), member("w2"))

@@ -39,6 +39,15 @@ def test_newer_fire_that_took_the_place_of_those_within_their_grace_is_named(pol
     assert reason(behind_s=90, **fields) == f"misfire: {policy} kept a newer fire", "of some of them it was over"
 
 
+def test_deadline_that_is_this_very_moment_is_not_over() -> None:
+    fields: dict[str, Any] = {"cronExpr": "20 * * * *", "behind_s": 7200}
+    age_s = (NOW_MS // 1000 - 20 * 60) % 3600 + 3600  # of the last fire but one
+    at, past = (
+        reason(misfire={"policy": "latest", "graceSeconds": grace_s}, **fields) for grace_s in (age_s, age_s - 1)
+    )
+    assert (at, past) == ("misfire: latest kept a newer fire", "late: a newer fire was due")
+
+
 def test_fires_beyond_what_is_made_up_for_were_not_late() -> None:
     fields: dict[str, Any] = {"misfire": {"policy": "all", "limit": 5, "graceSeconds": 60}}
     assert reason(behind_s=30, **fields) == "misfire: all makes up for 5 at most"

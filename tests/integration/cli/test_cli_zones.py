@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -77,3 +78,16 @@ async def test_what_was_saved_before_there_was_another_default_stays_in_utc(plac
     async with managing(place) as earlier:
         await earlier.call("PUT", "/api/v1/jobs/old", JOB)
     assert await zone(manager, "old") == "UTC"
+    row = await manager.call("GET", "/api/v1/jobs/old")
+    await manager.call("PUT", "/api/v1/jobs/old", JOB)
+    assert await zone(manager, "old") == ZONE
+    await manager.call("POST", f"/api/v1/jobs/old/versions/{row['revision']}/restore", {})
+    assert await zone(manager, "old") == "UTC", "a restore brings back when it fired"
+    await manager.call("PATCH", "/api/v1/jobs/old", {"command": "other"})
+    assert await zone(manager, "old") == "UTC"
+
+
+async def test_a_check_reads_times_as_a_save_does(manager: Managed) -> None:
+    job = {"name": "soon", "command": "true", "at": f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M}"}
+    (error,) = (await manager.call("POST", "/api/v1/jobs/check", job))["errors"]
+    assert (error["field"], "is past" in error["message"]) == ("at", True), "that was eight hours ago there"

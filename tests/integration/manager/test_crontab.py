@@ -56,6 +56,7 @@ async def test_every_line_is_told_then_its_jobs_are_saved_in_one_step(manager: M
     await manager.call("PATCH", f"/api/v1/jobs/{results[0]['name']}", {"timeoutSeconds": 60})
     more = await manager.call("POST", PATH, body | {"text": TEXT + "1 1 * * * other\n", "enabled": True})
     assert [one["name"].split("-")[0] for one in more["results"]] == ["web.other"]
+    assert (await manager.get(f"/api/v1/jobs/{more['results'][0]['name']}"))["state"] == "enabled"
     kept = await manager.get(f"/api/v1/jobs/{results[0]['name']}")
     assert (kept["state"], kept["spec"]["timeoutSeconds"]) == ("paused", 60)
     problem = await problem_of(await manager.http.post(PATH, json=body), 400)
