@@ -1,10 +1,11 @@
 """The tests in processes that are forked once all is imported and collected: python -m pytest -p tests.support.forks
 
-    this process: imports, collects, starts the shared servers
+    this process: imports, collects, starts an etcd for all of them
         '--fork--> processes of a pool: each takes the pool's next batch, until there is none
                        '--(what it has taken, the report of each phase)--> this process: counts, prints
 
 Reading the tests and what they import takes ten seconds of the processor: here it is done once, not in each process.
+Each process has a log store of its own: the embedded one does one thing at a time, and a long one would hold up all.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from _pytest.capture import CaptureManager
 
 from common.process.lifecycle import set_parent_death_signal
 from tests.support.etcd_server import serving_etcd
-from tests.support.log_store import serving_log_store
 
 Batch = Sequence[pytest.Item]
 
@@ -89,11 +89,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if session.testsfailed or session.config.option.collectonly:
         return None
     with contextlib.ExitStack() as stack:
-        wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
-        for name, serving in (("etcd_server", serving_etcd), ("log_store", serving_log_store)):
-            if name in wanted:
-                directory = session.config._tmp_path_factory.mktemp(name)  # type: ignore[attr-defined]
-                stack.enter_context(contextlib.contextmanager(serving)(directory / "data"))
+        if any("etcd_server" in getattr(item, "fixturenames", ()) for item in session.items):
+            directory = session.config._tmp_path_factory.mktemp("etcd")  # type: ignore[attr-defined]
+            stack.enter_context(contextlib.contextmanager(serving_etcd)(directory / "data"))
         _Run(session).all()
     return True
 
