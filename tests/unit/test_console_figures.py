@@ -31,11 +31,13 @@ def steps(**times: int | str) -> list[list[Any]]:
 
 
 def test_steps_of_a_run_stand_in_the_order_of_their_times() -> None:
-    ahead = steps(state="finished", planTime=1000, claimTime=800, startTime=1001, endTime=1500)
+    ahead = steps(state="finished", planTime=1000, createTime=800, claimTime=800, startTime=1001, endTime=1500)
     assert ahead == [["claimed", 800, True], ["planned", 1000, False], ["started", 1001, False], ["ended", 1500, False]]
     asked = steps(state="running", planTime=1000, createTime=5000, claimTime=5001)
     assert [name for name, *_ in asked] == ["planned", "created", "claimed", "started", "ended"]
     assert asked[2] == ["claimed", 5001, False]
+    missed = steps(state="finished", status="missed", planTime=1000, createTime=9000, endTime=9000)
+    assert missed == [["planned", 1000, False], ["recorded", 9000, False]]
     waits = steps(state="created", planTime=9000, createTime=5000)
     assert [one[:2] for one in waits] == [
         ["created", 5000], ["planned", 9000], ["claimed", None], ["started", None], ["ended", None],
@@ -78,5 +80,6 @@ def levels(*hours: tuple[float, float]) -> tuple[str, list[int]]:
 def test_crowded_hours_stand_out_of_a_week_of_frequent_jobs() -> None:
     assert levels((3600, 2), (3787, 32), (3600, 2), (3620, 17), (0, 0)) == ("slots", [1, 5, 1, 3, 0])
     assert levels((10, 1), (187, 1), (90, 1.2)) == ("fires", [1, 5, 3]), "as many slots in each: the fires count"
+    assert levels((3786, 21), (3948, 23), (3786, 21)) == ("fires", [1, 5, 1]), "180 more of them are seen"
     assert levels((60, 1), (60, 1), (61, 1)) == ("fires", [2, 2, 2]), "nearly alike"
     assert levels((0, 0)) == ("fires", [0])

@@ -57,20 +57,20 @@ async function load(pagers, signal) {
 /** @param {string} id @param {string} caption @param {any[]} columns @param {{items: any[], nextCursor: string | null}} page @param {Pager} pager @param {string} none @param {string} [glyph] */
 function show(id, caption, columns, { items, nextCursor }, pager, none, glyph = "info-circle") {
   redraw(byId(id), items.length
-    ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": caption }, grid(caption, columns, items, "auto stack", (one) => one.id))
+    ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": caption }, grid(caption, columns, items, `auto stack ${id === "silences" ? "" : "alerts"}`, (one) => one.id))
     : h("p", { class: "empty" }, icon(glyph), " ", none), pager.buttons(nextCursor));
 }
 
 const WHAT = [
   { key: "kind", draw: (/** @type {Alert} */ one) => [h("strong", { class: one.state === "open" ? "tone-bad" : null }, word("event", one.kind)), one.flapping && h("div", { class: "sub" }, t("alert.flapping"))] },
   { key: "name", draw: (/** @type {Alert} */ one) => (one.job ? h("a", { href: jobUrl(one.job), class: "row-name", "data-row-link": true }, one.job) : one.subject ?? t("alert.system")), className: "wraps" },
-  { key: "reason", draw: (/** @type {Alert} */ one) => [one.reason && reasonIn(one.reason), one.count > 1 && h("div", { class: "sub" }, t("alert.times", { n: one.count })), one.lastRun && h("div", { class: "sub" }, h("a", { href: runUrl(one.lastRun) }, t("alert.last.run")))], className: "wraps" },
-  { key: "since", draw: (/** @type {Alert} */ one) => [stamp(one.sinceTime), h("div", { class: "sub" }, stamp(one.sinceTime, { as: "ago" }))] },
+  { key: "reason", draw: (/** @type {Alert} */ one) => [one.reason && reasonIn(one.reason), (one.count > 1 || one.lastRun) && h("div", { class: "sub" }, one.count > 1 && [t("alert.times", { n: one.count }), " "], one.lastRun && h("a", { href: runUrl(one.lastRun) }, t("alert.last.run")))], className: "wraps" },
+  { key: "since", draw: (/** @type {Alert} */ one) => [stamp(one.sinceTime), h("div", { class: "sub" }, stamp(one.sinceTime, { as: "ago" }))], className: "c-since" },
 ];
 
 const OPEN = [
   ...WHAT,
-  { key: "told", draw: (/** @type {Alert} */ one) => [one.toldTime ? [one.channels.join(", "), h("div", { class: "sub" }, stamp(one.toldTime))] : h("span", { class: "muted" }, t("alert.not.told")), quiet(one)].flat(3), className: "wraps" },
+  { key: "told", draw: (/** @type {Alert} */ one) => [one.toldTime ? [one.channels.join(", "), h("div", { class: "sub" }, stamp(one.toldTime))] : h("a", { class: "muted", href: "/notifications" }, t("alert.not.told")), quiet(one)].flat(3), className: "wraps" },
   { key: "actions", draw: (/** @type {Alert} */ one) => one.job && h("div", { class: "buttons-of" }, silencers(one)) },
 ];
 

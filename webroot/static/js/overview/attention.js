@@ -84,7 +84,8 @@ export class Attention {
 const keyOf = ({ status, exitCode, signal, reason }) => [status, exitCode, signal, reason].join(" ");
 
 /** @param {Alike} group */
-function errorOf({ exitCode, signal, reason }) {
+function errorOf({ status, exitCode, signal, reason, result }) {
+  if (status === "timeout" && result.err) return result.err;
   if (signal !== null) return t("overview.signal", { signal });
   return exitCode !== null ? t("overview.exit", { code: exitCode }) : word("why", reason);
 }

@@ -12,7 +12,6 @@ import { badge } from "../verdicts.js";
 import { full, parts, zoneFor } from "../zones.js";
 
 const HOUR = 3_600_000;
-const MINUTE = 60_000;
 /** What has ended is counted each minute; what is to come changes as slowly. */
 const EVERY_MS = 60_000;
 const HEIGHT = 150;
@@ -63,12 +62,12 @@ function dayOf(items) {
 }
 
 /** @param {any} forecast */
-function hourOf({ items, slots }) {
-  const minutes = items.filter((/** @type {any} */ one) => one.time + MINUTE > now());
+function hourOf({ items, slots, bucketMs }) {
+  const minutes = items.filter((/** @type {any} */ one) => one.time + bucketMs > now());
   const fires = minutes.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.fires, 0);
   const fullest = minutes.reduce((/** @type {any} */ most, /** @type {any} */ one) => (one.slots > (most?.slots ?? 0) ? one : most), null);
   const rows = minutes.map((/** @type {any} */ one) => ({
-    from: one.time, to: one.time + MINUTE, values: { [one.slots > slots ? "bad" : "plan"]: one.fires },
+    from: one.time, to: one.time + bucketMs, values: { [one.slots > slots ? "bad" : "plan"]: one.fires },
     label: `${clock(one.time)}: ${t("timeline.fires", { n: Math.round(one.fires) })}, ${t("timeline.slots", { n: Math.ceil(one.slots) })}`,
   }));
   return {

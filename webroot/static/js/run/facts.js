@@ -51,5 +51,11 @@ export function showFacts(run, zone) {
   ]));
 }
 
+/** How much it has printed. @param {any} run @param {number} n lines of progress, which are not shown */
+export function showSize(run, n) {
+  const output = run?.output ?? "";
+  byId("output-size").textContent = [output && size(run.outputBytes ?? output.length), n > 0 && t("run.progress.hidden", { n })].filter(Boolean).join(", ");
+}
+
 /** The command has the run's own arguments at its end; without it they stand alone. @param {any} run */
 const commandFor = ({ command, args }) => (command ? commandOf(command) : args?.length > 0 && commandOf(args));

@@ -10,7 +10,7 @@ import { note, said, toast } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { size, t } from "../text.js";
-import { showFacts } from "./facts.js";
+import { showFacts, showSize } from "./facts.js";
 import { Find } from "./find.js";
 import { Follow } from "./follow.js";
 import { showLife } from "./life.js";
@@ -109,7 +109,7 @@ class RunPage {
     byId("live-state").hidden = true;
     if (!run.output) return output.raw ? undefined : output.none(whyNone(run));
     const [isAtEnd, top] = [this.follow.isOn, output.box.scrollTop];
-    if (!output.show(run.output)) return;
+    if (!output.show(run.output)) return showSize(run, output.progress.count);
     if (find.field.value) find.search(); // else whoever goes from place to place would be at the first one again
     if (this.isPlaced && !isAtEnd) output.box.scrollTop = top;
   }
@@ -119,7 +119,7 @@ class RunPage {
     const { output, follow, find } = this;
     byId("output-tools").hidden = !output.blocks.length;
     byId("first-error").hidden = output.firstError < 0;
-    byId("output-size").textContent = [this.run?.output && size(this.run.outputBytes ?? this.run.output.length), output.progress.count > 0 && t("run.progress.hidden", { n: output.progress.count })].filter(Boolean).join(", ");
+    showSize(this.run, output.progress.count);
     follow.grown();
     find.mark();
     keepOneStop(output);

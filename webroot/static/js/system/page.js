@@ -48,7 +48,7 @@ function show(system, aheadMs, seen) {
     check("etcd", etcd, (etcd?.endpoints ?? []).map((/** @type {any} */ one) => endpoint(one, ready.problems.includes(etcd.problem))), ready.problems),
     check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version }), ...kept(logStore?.retention)], ready.problems),
     check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [taking(workers ?? { live: 0 })]),
-    Object.entries(others).filter(([, value]) => !Array.isArray(value)).map(([name, value]) => check(name, value, [])), // lists are named among the problems
+    Object.entries(others).filter(([, value]) => !Array.isArray(value)).map(([name, value]) => check(name, value, name === "jobs" ? jobsIn(value) : [])), // lists are named among the problems
     spool(seen, workers?.live !== null),
     clocks(aheadMs, compared, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs)), ready.problems),
     ready.problems.map((/** @type {string} */ text) => said(text, ready.status === "unready" ? "bad" : "warn")),
@@ -71,6 +71,14 @@ function show(system, aheadMs, seen) {
 /** @param {{days: number | null, perJob: number | null} | null | undefined} retention what the log store keeps; nothing: everything */
 function kept(retention) {
   return [retention?.days && t("system.kept.days", { n: retention.days }), retention?.perJob && t("system.kept.perJob", { n: retention.perJob })];
+}
+
+/** What is wrong with jobs, by number; each is named below. @param {any} jobs */
+function jobsIn({ withoutWorker, broken, unsigned }) {
+  return [
+    withoutWorker?.count > 0 && t("system.jobs.without", { n: withoutWorker.count }), unsigned?.count > 0 && t("system.jobs.unsigned", { n: unsigned.count }),
+    broken?.count > 0 && h("a", { href: "/jobs?state=broken" }, t("overview.broken", { n: broken.count })),
+  ];
 }
 
 /** @param {{live: number | null, refusing?: any[]}} workers live: null where nobody could be asked */

@@ -16,7 +16,7 @@ export function heatScale(hours) {
   const bySlots = spanOf(busy.map(({ slots }) => slots));
   const by = bySlots.most - bySlots.least >= Math.max(1, bySlots.most / 10) ? "slots" : "fires";
   const { least, most } = by === "slots" ? bySlots : spanOf(busy.map(({ fires }) => fires));
-  const isAlike = most - least < most / 10;
+  const isAlike = most - least < (by === "slots" ? most / 10 : Math.max(2, most / 50));
   return { by, least, most, level: (hour) => (hour.fires ? (isAlike ? ALIKE : Math.round(1 + ((LEVELS - 1) * (hour[by] - least)) / (most - least))) : 0) };
 }
 

@@ -78,7 +78,7 @@ export function start() {
   const week = new Refresher(async (signal) => {
     try {
       known.week = await get("/forecast/week", { query: { q: view.query.q }, signal });
-      showHeat({ draw: (width) => heatOf(width, known.week, crowd), rows: () => heatRows(known.week), columns: [t("timeline.column.hour"), t("timeline.column.fires"), t("timeline.column.slots")], note: [heatLegend(known.week), " ", certainty(known.week)] });
+      showHeat({ draw: (width) => heatOf(width, known.week, crowd), rows: () => heatRows(known.week), columns: [t("timeline.column.hour"), t("timeline.column.fires"), t("timeline.column.slots")], note: [heatLegend(known.week), h("div", {}, certainty(known.week))] });
       fullest(known.week, crowd);
       if (known.week.unknown) week.soon();
     } catch (error) {
@@ -112,7 +112,8 @@ const slotsLegend = () => h("span", { class: "legend" }, h("span", { class: "key
 function legend() {
   const bar = (/** @type {any} */ tone) => s("svg", { width: 16, height: 12, "aria-hidden": "true" }, s("rect", { ...fillOf(tone), width: 16, height: 12, rx: 1.5 }));
   const tick = s("svg", { width: 8, height: 12, "aria-hidden": "true" }, s("path", { class: "ticks", d: "M4 0v12" }));
-  return h("span", { class: "legend chart" }, bar("ok"), word("verdict", "success"), bar("bad"), word("verdict", "failed"), bar("warn"), word("verdict", "killed"), bar("run"), word("verdict", "running"), tick, t("timeline.column.coming"), bar("shut"), word("verdict", "paused"));
+  const pair = (/** @type {Element} */ key, /** @type {string} */ text) => h("span", {}, key, " ", text);
+  return h("span", { class: "legend chart" }, pair(bar("ok"), word("verdict", "success")), pair(bar("bad"), word("verdict", "failed")), pair(bar("warn"), word("verdict", "killed")), pair(bar("run"), word("verdict", "running")), pair(tick, t("timeline.column.coming")), pair(bar("shut"), word("verdict", "paused")));
 }
 
 /** How well it is known. @param {any} forecast */
