@@ -161,7 +161,7 @@ def restore(arguments: argparse.Namespace) -> int:
             f"{target} is not empty: name a directory that is not there yet with --data-dir, or move that one away"
         )
         raise CommandError(message, ExitStatus.CONFLICT)
-    with _failing_clearly(target):
+    with _failing_clearly(target, read=source):
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".etcron-restore-") as work:
             about = _unpack(source, Path(work))
@@ -196,17 +196,18 @@ def _held_if_free(data: DataDir) -> Iterator[bool]:
 
 
 @contextmanager
-def _failing_clearly(target: Path) -> Iterator[None]:
+def _failing_clearly(target: Path, *, read: Path | None = None) -> Iterator[None]:
+    """``read``: the file whose content may be at fault."""
     try:
         yield
     except gzip.BadGzipFile as error:
-        raise CommandError(f"{target}: {error}; nothing was made", ExitStatus.REFUSED) from error
+        raise CommandError(f"{read or target}: {error}; nothing was made", ExitStatus.REFUSED) from error
     except OSError as error:
         where = error.filename or target
         remedy = "make room, or name a file on another disk" if error.errno == errno.ENOSPC else "nothing was made"
         raise CommandError(f"{where}: {error.strerror}; {remedy}", ExitStatus.UNAVAILABLE) from error
     except (sqlite3.Error, tarfile.TarError, EOFError, zlib.error) as error:
-        raise CommandError(f"{target}: {error}; nothing was made", ExitStatus.REFUSED) from error
+        raise CommandError(f"{read or target}: {error}; nothing was made", ExitStatus.REFUSED) from error
 
 
 def _copy_tree(source: Path, target: Path) -> None:

@@ -176,7 +176,8 @@ async def test_a_file_that_is_cut_short_or_damaged_is_refused_wherever_that_is(t
     archive(file, folder("data"), (tarfile.TarInfo("data/x"), content))
     raw = file.read_bytes()
     file.write_bytes(raw[:-200])
-    assert "nothing was made" in await refusal(file)
+    said = await refusal(file)
+    assert (str(file) in said, "nothing was made" in said) == (True, True)
     for place in (len(raw) // 2, len(raw) - 8):  # what is compressed, and its checksum
         file.write_bytes(raw[:place] + bytes(255 - byte for byte in raw[place : place + 4]) + raw[place + 4 :])
         said = await refusal(file)
