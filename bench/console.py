@@ -162,7 +162,8 @@ async def _manager(
             await asyncio.to_thread(process.wait, _STOPS_WITHIN_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise WrongError(f"the manager of {place} does not stop") from None
+            if place == _ROOT:
+                raise WrongError("the manager does not stop") from None
 
 
 async def _pages_of(url: str) -> dict[str, str]:

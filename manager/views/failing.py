@@ -21,7 +21,7 @@ from manager.views.rows import MAX_FAILING, seen_results
 from manager.views.shared import Shared
 from manager.watch.catalog import Catalog
 
-MOST_LOOKED_AT: Final = 2_000
+MOST_LOOKED_AT: Final = 1_000
 _KEPT_S: Final = 2.0
 _LINES_KEPT: Final = 500
 _LONGEST_LINE: Final = 300

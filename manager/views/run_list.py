@@ -25,8 +25,8 @@ from manager.watch.watching import Watching
 
 NOT_KNOWN = "etcd has not been reached since this manager started: runs that are going are not shown"
 NOT_RECORDED = "the log store cannot be reached: runs that have ended meanwhile may be shown as running"
-_RECORDS_COUNTED: Final = 2_000
-_PAGES_COUNTED: Final = 4
+_RECORDS_COUNTED: Final = 1_000
+_PAGES_COUNTED: Final = 2
 """So many records are counted by their causes, in so many pages of the log store."""
 MOST_GROUPS: Final = 100
 _SHOWN: Final = 5

@@ -30,7 +30,10 @@ MOST_LANES: Final = 50
 MOST_BUCKETS: Final = 400
 _RECORDS_OF_LANES: Final = 3_000
 """Of all lanes together."""
-_RECORDS_OF_ALL: Final = 1_000
+_RECORDS_OF_ALL: Final = 400
+"""For the slots that were used."""
+_RECORDS_OF_LABELS: Final = 1_000
+"""For both, where lanes are labels: no index knows these."""
 _MOST_GOING: Final = 120
 """Runs of a lane that go on."""
 _READS_AT_ONCE: Final = 8
@@ -152,7 +155,7 @@ class Timelines:
                     self._records(RunFilter(), rights, window, _RECORDS_OF_ALL), self._of_workers(rights, window, limit)
                 )
             case _:
-                read = await self._records(RunFilter(), rights, window, _RECORDS_OF_ALL)
+                read = await self._records(RunFilter(), rights, window, _RECORDS_OF_LABELS)
                 lanes, total = self._of_labels(label, query, rights, window, read, limit)
         records, cut_ms = read
         means = await self._means(window, cut_ms) if cut_ms is not None and rights.sees_all else ()
@@ -192,13 +195,13 @@ class Timelines:
         return [(one.number * _HOUR_MS, round(one.duration_ms / _HOUR_MS, 2)) for one in counts]
 
     async def _of_jobs(self, jobs: Sequence[KnownJob], rights: Rights, window: Window) -> list[Lane]:
-        read = await asyncio.gather(
-            *(self._records(RunFilter(job=job.name), rights, window, _of_each(len(jobs))) for job in jobs)
+        results, *read = await asyncio.gather(
+            self._history.results([job.name for job in jobs if job.saved is not None]),
+            *(self._records(RunFilter(job=job.name), rights, window, _of_each(len(jobs))) for job in jobs),
         )
-        results = await self._history.results([job.name for job in jobs if job.saved is not None]) or {}
         lanes = []
         for job, (records, cut_ms) in zip(jobs, read, strict=True):
-            came_to = results.get(job.name)
+            came_to = (results or {}).get(job.name)
             usual = None if came_to is None else came_to.strip().get("usualMs")
             pause = job.saved.pause if job.saved is not None else None
             lane = Lane(

@@ -68,4 +68,5 @@ async def test_no_page_asks_more_than_once_a_second(console: Console, cluster: C
         what for path in PAGES
         for what in await asked_too_often(console, path.format(job=name, run=quote(run, safe="")), name)
     ]  # fmt: skip
+    await cluster.call("POST", f"/api/v1/jobs/{name}/kill", {})
     assert not too_often, "\n".join(too_often)

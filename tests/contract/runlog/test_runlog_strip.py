@@ -229,6 +229,13 @@ async def test_failing_jobs_are_found_by_their_newest_record(runlog: RunLog) -> 
     assert "job-killed" in await runlog.failing_jobs(limit=10), "one older and one newer than what was there"
 
 
+async def test_failing_jobs_whose_names_look_like_numbers_are_found_by_these(runlog: RunLog) -> None:
+    names = ["007", "1e5", "7.50", "job", "null", "true"]
+    await runlog.write([record(1, job=name, status=Verdict.FAILED) for name in names])
+    assert await runlog.failing_jobs(limit=10) == names
+    assert await runlog.failing_jobs(after="1e5", limit=2) == ["7.50", "job"]
+
+
 @pytest.mark.parametrize("odd", [["junk", 5, {"a": 1}, "a b c"], "text", None, [["a"]]])
 async def test_a_strip_that_is_not_ours_ends_nobody_and_is_ours_again_with_the_next_record(
     runlog: RunLog, odd: object

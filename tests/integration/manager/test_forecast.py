@@ -130,8 +130,8 @@ async def test_lane_says_from_where_on_it_is_whole_and_before_are_the_averages_o
     (lane,) = told["items"]
     assert lane["wholeFrom"] == runs[-240].plan_ms
     assert lane["fires"][-1]["time"] < lane["wholeTo"] < now_ms() + 500_000
-    assert told["usedFrom"] == runs[-1_000].plan_ms
-    assert told["usedMean"] == [{"time": start, "slots": 0.5}]
+    assert told["usedFrom"] == runs[-400].plan_ms
+    assert told["usedMean"] == [{"time": start + hour * HOUR_MS, "slots": 0.5} for hour in range(3)]
 
 
 @pytest.mark.parametrize(

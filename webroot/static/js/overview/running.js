@@ -52,7 +52,8 @@ export class Running {
     const id = this.turn[0];
     if (id === undefined || this.isAsking || !takeTurn()) return;
     this.isAsking = true;
-    this.turn.push(/** @type {string} */ (this.turn.shift()));
+    // The first answer is often empty, as its worker sends nothing before: it is asked once more then.
+    this.turn.splice(this.printed.has(id) ? this.turn.length : 1, 0, /** @type {string} */ (this.turn.shift()));
     try {
       const { text, progress } = await get(`/runs/${encoded(id)}/output`, { query: { tail: LINES } });
       this.printed.set(id, { line: lastLineOf(text), progress: progress ?? null });

@@ -59,15 +59,14 @@ export function start() {
       const { from, to } = view.span, { by, key, q, paused, cursor } = view.query, soon = Math.max(from, now());
       if (by === "label" && !key) return fill(byId("total"), t("timeline.key.needed"));
       const asked = { from: Math.round(from), to: Math.round(to) };
-      const coming = soon < to ? get("/forecast", { query: { q, from: Math.round(soon), to: Math.round(Math.min(to, soon + DAY)), buckets: 400 }, signal }) : Promise.resolve(null);
-      coming.catch(() => null); // told of below
       const lanes = await get("/timeline", { query: { ...asked, by, key, q, paused: paused || "hidden", cursor, limit: 30 }, signal });
       known.lanes = lanes;
       note(byId("problem"), lanes.warnings.join("; ") || null, "warn");
       fill(byId("total"), t(`timeline.total.${by || "job"}`, { n: lanes.total }));
       pager(lanes, view);
       draw();
-      known.forecast = await coming;
+      // Only then: of many jobs it takes the manager a while, in which it would have less time for the lanes.
+      known.forecast = soon < to ? await get("/forecast", { query: { q, from: Math.round(soon), to: Math.round(Math.min(to, soon + DAY)), buckets: 400 }, signal }) : null;
       draw();
     } catch (error) {
       if (signal.aborted) throw error;
@@ -97,7 +96,7 @@ export function start() {
   on(["jobs", "workers"], () => { list.soon(); week.soon(); });
   on(["ping"], () => { list.soon(); week.soon(); });
   onChange(() => known.week && fullest(known.week, crowd));
-  return Promise.all([list.now(), week.now()]);
+  return list.now().then(() => week.now());
 }
 
 /** Where time is drawn. @param {HTMLElement} host */
