@@ -16,7 +16,7 @@ async def wait_until(
     predicate: Callable[[], bool | Awaitable[bool]],
     *,
     description: str,
-    timeout: float = 10.0,
+    timeout: float = 30.0,
     at_most_every_s: float = _LOOK_AT_MOST_EVERY_S,
 ) -> None:
     """Returns as soon as the predicate holds; AssertionError with the description when it does not in time.
