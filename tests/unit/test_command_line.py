@@ -18,11 +18,13 @@ def _status(*arguments: str) -> int:
         return int(str(leaving.code))
 
 
-def test_worker_alone_is_the_program_and_with_a_word_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_program_that_starts_and_each_command_that_asks_has_a_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status("start", "worker", "--help") == 0
+    assert "Runs the commands of jobs." in capsys.readouterr().out
     assert _status("worker", "--help") == 0
-    assert "Runs the jobs." in capsys.readouterr().out
+    assert "`etcron start worker` starts one." in capsys.readouterr().out
     assert _status("worker", "list", "--help") == 0
-    assert "every worker" in capsys.readouterr().out
+    assert "every worker" in capsys.readouterr().out.lower()
     assert _status("manager", "--help") == 0
 
 

@@ -28,6 +28,7 @@ EXPECTED = {
     "GET /login": NOTHING,
     "GET /account": NOTHING,
     "GET /access": NOTHING,
+    "GET /crontab": NOTHING,
     "GET /alerts": NOTHING,
     "GET /audit": NOTHING,
     "GET /static/{path}": NOTHING,

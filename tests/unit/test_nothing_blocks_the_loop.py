@@ -63,7 +63,7 @@ KNOWN: Final = {
     "worker/launcher/accounts.py": OWN_PROCESS,
     "worker/launcher/program.py": OWN_PROCESS, "worker/launcher/unstartable.py": OWN_PROCESS,
     "worker/launcher/link.py ask": KERNEL, "worker/launcher/link.py _begin": "executes the worker's own Python",
-    "worker/machine/left_groups.py": THREAD, "worker/machine/": KERNEL,
+    "worker/machine/left_groups.py": THREAD, "worker/machine/": KERNEL, "worker/plan/boot.py": KERNEL,
 }  # fmt: skip
 
 
