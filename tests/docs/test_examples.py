@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +35,13 @@ async def test_the_example_is_read(block: Block, tmp_path: Path) -> None:
             await _read_secrets_file(document, tmp_path)
         else:
             _read(document)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_job_calls_etcron_by_its_path(page: Path) -> None:
+    """Jobs have cron's PATH, in which there is none."""
+    bare = r"^command: (?:.*[&;] *)?etcron |--command '(?:[^']*[\n&;] *)?etcron "
+    assert not re.search(bare, page.read_text(), re.MULTILINE)
 
 
 def _object(text: str) -> Any:
