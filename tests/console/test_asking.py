@@ -42,7 +42,7 @@ async def asked_too_often(console: Console, path: str, job: str) -> list[str]:
 
     page.on("request", note(asked))
     for event in ("requestfinished", "requestfailed"):
-        page.on(event, note(answered))  # type: ignore[call-overload]
+        page.on(event, note(answered))
     await page.clock.install()
     await page.goto(path)
     await settled(page)
