@@ -20,7 +20,6 @@ CHROMIUM: Final = [
     "--process-per-site",
 ]  # fmt: skip
 """What it is started with."""
-SERIOUS = ("serious", "critical")
 WIDE, NARROW = 1280, 360
 # Answers that a page expects, and that a browser nevertheless calls an error.
 _EXPECTED = re.compile(r"the server responded with a status of (400|401|403|404|409|412) ")
@@ -158,7 +157,7 @@ async def overflow(page: Page) -> int:
 
 
 async def findings(page: Page, *, colours_alone: bool = False) -> list[str]:
-    """What axe finds on the page that is serious, one line each. `colours_alone`: what a theme changes."""
+    """What axe finds on the page, one line each. `colours_alone`: what a theme changes."""
     session = await page.context.new_cdp_session(page)
     await session.send("Runtime.evaluate", {"expression": AXE.read_text()})
     rules = "{runOnly: ['color-contrast']}" if colours_alone else "{}"
@@ -169,10 +168,7 @@ async def findings(page: Page, *, colours_alone: bool = False) -> list[str]:
     await session.detach()
     violations = found["result"]["value"]["violations"]
     return [
-        f"{one['id']}: {node['target']} {node.get('failureSummary', '')}"
-        for one in violations
-        if one["impact"] in SERIOUS
-        for node in one["nodes"]
+        f"{one['id']}: {node['target']} {node.get('failureSummary', '')}" for one in violations for node in one["nodes"]
     ]
 
 

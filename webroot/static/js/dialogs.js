@@ -64,7 +64,7 @@ export function askFor({ title, body, action, tone = "primary", focus, send }) {
 
 /** Tells something. @param {string} title @param {Child[]} body */
 export function tell(title, body) {
-  show(h("div", { class: "modal-content" }, head(title), h("div", { class: "modal-body" }, body)));
+  show(h("div", { class: "modal-content" }, head(title), h("div", { class: "modal-body", tabindex: 0 }, body)));
 }
 
 /** @param {string} title */

@@ -6,7 +6,7 @@ import { t } from "./text.js";
 /** @param {string} caption @param {any[]} columns @param {any[]} items @param {(one: any) => string} keyOf */
 export function table(caption, columns, items, keyOf) {
   if (!items.length) return h("p", { class: "muted" }, t("account.none"));
-  return h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t(caption) }, grid(t(caption), columns, items, "auto stack", keyOf));
+  return h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": t(caption) }, grid(t(caption), columns, items, "auto stack", keyOf));
 }
 
 /** @param {string} path @param {string} what */

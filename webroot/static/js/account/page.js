@@ -76,7 +76,7 @@ async function load(signal) {
 /** @param {string} caption @param {any[]} columns @param {any[]} items */
 function tableOf(caption, columns, items) {
   if (!items.length) return h("p", { class: "muted" }, t("account.none"));
-  return h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t(caption) }, grid(t(caption), columns, items, "auto stack", ({ id }) => id));
+  return h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": t(caption) }, grid(t(caption), columns, items, "auto stack", ({ id }) => id));
 }
 
 /** @param {string} path @param {string} what */

@@ -57,7 +57,7 @@ async function load(pagers, signal) {
 /** @param {string} id @param {string} caption @param {any[]} columns @param {{items: any[], nextCursor: string | null}} page @param {Pager} pager @param {string} none @param {string} [glyph] */
 function show(id, caption, columns, { items, nextCursor }, pager, none, glyph = "info-circle") {
   redraw(byId(id), items.length
-    ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": caption }, grid(caption, columns, items, `auto stack ${id === "silences" ? "" : "alerts"}`, (one) => one.id))
+    ? h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": caption }, grid(caption, columns, items, `auto stack ${id === "silences" ? "" : "alerts"}`, (one) => one.id))
     : h("p", { class: "empty" }, icon(glyph), " ", none), pager.buttons(nextCursor));
 }
 

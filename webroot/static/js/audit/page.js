@@ -62,7 +62,7 @@ async function load(pager, signal) {
     const wanted = JSON.stringify(query());
     const { items, nextCursor, warnings = [] } = await get("/audit", { query: { ...asked(), cursor: pager.cursor, limit: 50 }, signal });
     if (wanted !== JSON.stringify(query())) return; // somebody types: others are asked for in a moment
-    redraw(byId("entries"), items.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("title.audit") },
+    redraw(byId("entries"), items.length ? h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": t("title.audit") },
       grid(t("title.audit"), COLUMNS, items, "auto stack", ({ hash }) => hash)) : h("p", { class: "empty" }, icon("info-circle"), " ", t(nextCursor ? "audit.none.here" : "audit.none")), pager.buttons(nextCursor));
     note(byId("problem"), warnings.join("; ") || null, "info");
   } catch (error) {

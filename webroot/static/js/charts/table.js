@@ -96,7 +96,7 @@ function tell(host, tip, target) {
 
 /** @param {string} title @param {Shown} shown */
 function tableOf(title, { columns, rows }) {
-  return h("div", { class: "scroll-x chart-table", role: "region", tabindex: 0, "aria-label": title },
+  return h("div", { class: "scroll-x chart-table", role: "group", tabindex: 0, "aria-label": title },
     h("table", { class: "grid auto" }, h("caption", { class: "visually-hidden" }, title),
       h("thead", {}, h("tr", {}, columns.map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, rows().map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell)))))));

@@ -48,7 +48,7 @@ export class Fires {
 const keyOf = ({ planTime, runId }) => `${planTime} ${runId ?? ""}`;
 
 /** A table that is wider than its place is moved by itself. @param {string} label @param {HTMLElement} table */
-export const scrolls = (label, table) => h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": label }, table);
+export const scrolls = (label, table) => h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": label }, table);
 
 /** Who tries first. @param {string[]} takers */
 export const takersOf = ([first, ...others]) => (others.length ? t("job.takers", { first, others: others.join(", ") }) : first);

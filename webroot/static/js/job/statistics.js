@@ -52,5 +52,5 @@ function table(days) {
     { key: "average", draw: (/** @type {any} */ one) => duration(one.averageDurationMs), className: "num" },
     { key: "longest", draw: (/** @type {any} */ one) => duration(one.maxDurationMs), className: "num" },
   ];
-  return h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": title }, grid(title, columns, days, "auto", ({ day }) => day));
+  return h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": title }, grid(title, columns, days, "auto", ({ day }) => day));
 }

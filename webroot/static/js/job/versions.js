@@ -67,7 +67,7 @@ export class Versions {
       { key: "what", draw: whatOf, className: "wraps" },
       { key: "actions", draw: (/** @type {any} */ one) => this.buttons(one) },
     ];
-    fill(box, h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("versions.title") }, grid(t("versions.title"), columns, this.items, "auto stack versions")), this.chooser());
+    fill(box, h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": t("versions.title") }, grid(t("versions.title"), columns, this.items, "auto stack versions")), this.chooser());
     if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
     if (this.from !== null) void this.comparing.now();
   }

@@ -90,7 +90,7 @@ export class RunList {
   draw(runs, nextCursor, lookedTime) {
     const isPartial = nextCursor && (lookedTime || !runs.length);
     redraw(this.box,
-      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("title.runs") }, grid(t("title.runs"), COLUMNS, runs, "auto stack runs", ({ id }) => id)) : this.nothing(Boolean(isPartial)),
+      runs.length ? h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": t("title.runs") }, grid(t("title.runs"), COLUMNS, runs, "auto stack runs", ({ id }) => id)) : this.nothing(Boolean(isPartial)),
       isPartial && h("p", { class: "muted looked" }, icon("info-circle"), " ", lookedTime ? [t("runs.looked"), " ", stamp(lookedTime, { as: "long" }), ". "] : "", t("runs.looked.more")),
       this.pager.buttons(nextCursor));
   }

@@ -128,5 +128,5 @@ function close(place) {
 }
 
 /** @param {string} title @param {string[]} columns @param {HTMLElement[]} rows @param {number} [numbers] so many of the last columns */
-const table = (title, columns, rows, numbers = 0) => h("div", { class: "scroll-x chart-table", role: "region", tabindex: 0, "aria-label": title },
-  h("table", { class: "grid auto" }, h("caption", { class: "visually-hidden" }, title), h("thead", {}, h("tr", {}, columns.map((text, at) => h("th", { scope: "col", class: at >= columns.length - numbers ? "num" : null }, text)))), h("tbody", {}, rows)));
+const table = (title, columns, rows, numbers = 0) => h("div", { class: "scroll-x chart-table", role: "group", tabindex: 0, "aria-label": title },
+  h("table", { class: "grid auto" }, h("caption", { class: "visually-hidden" }, title), h("thead", {}, h("tr", {}, columns.map((text, at) => (text ? h("th", { scope: "col", class: at >= columns.length - numbers ? "num" : null }, text) : h("td"))))), h("tbody", {}, rows)));
