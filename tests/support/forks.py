@@ -1,16 +1,16 @@
 """The tests in processes that are forked once all is imported and collected: python -m pytest -p tests.support.forks
 
-    this process: imports, collects, starts an etcd for all of them
+    this process: imports, collects
         '--fork--> processes of a pool: each takes the pool's next batch, until there is none
                        '--(what it has taken, the report of each phase)--> this process: counts, prints
 
 Reading the tests and what they import takes ten seconds of the processor: here it is done once, not in each process.
-Each process has a log store of its own: the embedded one does one thing at a time, and a long one would hold up all.
+Each process has servers of its own: there are tests that count what an etcd does, and the embedded log store does one
+thing at a time, so that a long query would hold up all tests.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import signal
@@ -25,7 +25,6 @@ import pytest
 from _pytest.capture import CaptureManager
 
 from common.process.lifecycle import set_parent_death_signal
-from tests.support.etcd_server import serving_etcd
 
 Batch = Sequence[pytest.Item]
 
@@ -88,11 +87,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """In place of pytest's own, which runs one test after the other."""
     if session.testsfailed or session.config.option.collectonly:
         return None
-    with contextlib.ExitStack() as stack:
-        if any("etcd_server" in getattr(item, "fixturenames", ()) for item in session.items):
-            directory = session.config._tmp_path_factory.mktemp("etcd")  # type: ignore[attr-defined]
-            stack.enter_context(contextlib.contextmanager(serving_etcd)(directory / "data"))
-        _Run(session).all()
+    _Run(session).all()
     return True
 
 
