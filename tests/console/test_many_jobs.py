@@ -103,4 +103,6 @@ async def test_first_load_of_a_full_page_is_small(console: Console, many: str) -
         print(f"{size:8.0f} {names.get(request)}")  # noqa: T201
     print(f"first load: {sum(loaded.values()) / 1000:.0f} KB in {len(loaded)} requests")  # noqa: T201
     assert len(loaded) > 10
+    is_built = any("/vendor/pages/" in url for url in names.values())
+    assert is_built, "the scripts have changed since they were built: make assets"
     assert sum(loaded.values()) < MOST_BYTES
