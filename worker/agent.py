@@ -247,6 +247,7 @@ class Agent:
     def _plan_anew(self) -> None:
         self.parts.admission.is_planning_anew = False
         self.parts.scheduler.clock_jumped()
+        self.parts.broadcast.clock_jumped()
         self.parts.requests.replan()
         self._wake_all()
 

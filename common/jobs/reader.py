@@ -76,7 +76,9 @@ def parse_timing(document: Mapping[str, Any], *, name: str = "") -> JobSpec:
     InvalidInputError with every mistake at once. ``name`` is what ``H`` takes its value from.
     """
     said = {field: document[field] for field in TIMING if field in document}
-    at_boot = str(said.get("cronExpr")).strip().lower() == REBOOT
+    expressions = said.get("cronExpr")
+    listed = expressions if isinstance(expressions, list) else [expressions]
+    at_boot = any(str(one).strip().lower() == REBOOT for one in listed)
     spec, problems = _read(_ANY | said | ({"broadcast": True} if at_boot else {}), name=name)
     check(problems)
     return replace(spec, name=name, command="")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from common.errors import InvalidInputError, Problem
 from common.jobs.job import JobSpec, Misfire, MisfirePolicy, Overlap
 from common.jobs.kinds import members_of
-from common.jobs.reader import MAX_SPEC_BYTES, check_name, load_object, parse_job
+from common.jobs.reader import MAX_SPEC_BYTES, check_name, load_object, parse_job, parse_timing
 from common.schedules.moment import parse_moment
 
 GOOD: dict[str, Any] = {"name": "job1", "command": "echo hello", "cronExpr": "*/5 * * * * * *"}
@@ -234,6 +234,16 @@ def test_bad_field_is_named_with_its_fault(fields: dict[str, Any], field: str, m
     assert problem.field == field
     assert message in problem.message
     str(problem).encode()  # can be sent
+
+
+@pytest.mark.parametrize(("expressions", "fields"), [(["@reboot"], []), (["@daily", " @Reboot "], ["cronExpr"])])
+def test_when_alone_says_nothing_of_broadcast(expressions: list[str], fields: list[str]) -> None:
+    found = []
+    try:
+        assert parse_timing({"cronExpr": expressions}).at_boot
+    except InvalidInputError as error:
+        found = [problem.field for problem in error.problems]
+    assert found == fields
 
 
 def test_null_is_as_if_left_out() -> None:

@@ -98,6 +98,8 @@ class Broadcast:
         self._boot = boot
         self.asked_at_boot: set[str] = set()
         """The jobs that run for this boot, or have run, as far as this process knows."""
+        self._ahead: set[str] = set()
+        """The jobs that were saved after this boot by a clock that showed an earlier time than their save."""
         self._session: Session | None = None
         self._since_ms = 0
         self._life = 0
@@ -128,6 +130,12 @@ class Broadcast:
         job = self._catalog.jobs.get(name)
         if self._session is not None and (name in self._catalog.sequences or (job is not None and job.spec.broadcast)):
             self._waiting.add(name)
+            self._wake.set()
+
+    def clock_jumped(self) -> None:
+        """What was ahead of the clock may have been saved before this boot: a machine without a clock of its own."""
+        if self._session is not None and self._ahead:
+            self._waiting |= self._ahead
             self._wake.set()
 
     async def run(self) -> None:
@@ -240,7 +248,12 @@ class Broadcast:
         boot, job, now_ms = self._boot, self._catalog.jobs.get(name), self._clock.wall_ms()
         if boot is None or job is None or name not in self._catalog.sequences or not job.spec.at_boot:
             return True
-        if not job.spec.enabled or name in self.asked_at_boot or job.anchor_ms >= boot.at_ms(self._clock):
+        self._ahead.discard(name)
+        if not job.spec.enabled or name in self.asked_at_boot:
+            return True
+        if job.anchor_ms >= boot.at_ms(self._clock):
+            if job.anchor_ms > now_ms:
+                self._ahead.add(name)
             return True
         txn = boots.ask(self._keys, job, worker=self._identity.worker, boot_id=boot.id, now_ms=now_ms, session=session)
         try:

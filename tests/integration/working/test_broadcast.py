@@ -19,6 +19,7 @@ from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import Delete, KeyValue, Put, Txn, TxnResult
 from tests.support.background import running
+from tests.support.clocks import OffClock
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
@@ -392,6 +393,23 @@ async def test_a_job_that_was_saved_since_the_boot_or_is_paused_waits_for_the_ne
     await save_for_boots(world, "paused", enabled=False)
     await begins_after(world, "boot-1", jobs=("later", "paused", "job"))
     assert await runs_asked_for(world) == ["job~w1"]
+
+
+async def test_a_machine_whose_clock_is_set_after_its_boot_runs_what_was_saved_before(
+    place: Place, world: World
+) -> None:
+    await save_for_boots(world)
+    await save_for_boots(world, "later", anchor_ms=SystemClock().wall_ms())
+    clock = OffClock(LONG_AGO_MS - 86_400_000 - SystemClock().wall_ms())
+    async with working(place, clock=clock) as worker:
+        broadcast, opened = worker.parts.broadcast, worker.parts.catalog.sequences
+        await wait_until(lambda: opened.keys() == {"job", "later"}, description="both have been looked at")
+        assert broadcast.asked_at_boot == set()
+        clock.offset_ms = 0
+        worker.parts.clock_watch.look()
+        await wait_until(lambda: broadcast.asked_at_boot == {"job"}, description="it is asked for")
+        await wait_until(lambda: broadcast._ahead == set(), description="the other one is looked at")
+        assert broadcast.asked_at_boot == {"job"}
 
 
 async def test_an_answer_that_is_lost_asks_for_nothing_twice(world: World) -> None:
