@@ -118,7 +118,7 @@ async def test_a_killed_worker_costs_only_the_fires_that_it_held(tmp_path: Path)
                     assert record["worker"] == victim.name
                     assert record["endTime"] - record["planTime"] <= 25_000, record
                 case "skipped":  # for its job's lost run, until its lock was freed; or one that took its second
-                    check_skipped(record, records)
+                    check_skipped(record, records, killed=victim.name)
                 case status:
                     pytest.fail(f"{status}: {record}")
         print(dict(Counter(record["status"] for record in of_window)))

@@ -156,11 +156,15 @@ async def overflow(page: Page) -> int:
     return width
 
 
-async def findings(page: Page, *, colours_alone: bool = False) -> list[str]:
-    """What axe finds on the page, one line each. `colours_alone`: what a theme changes."""
+_OF_WHOLE_PAGES: Final = ("landmark-one-main", "page-has-heading-one", "region")
+
+
+async def findings(page: Page, *, colours_alone: bool = False, is_mail: bool = False) -> list[str]:
+    """What axe finds on the page, one line each. `colours_alone`: what a theme changes. A mail has no landmarks."""
     session = await page.context.new_cdp_session(page)
     await session.send("Runtime.evaluate", {"expression": AXE.read_text()})
-    rules = "{runOnly: ['color-contrast']}" if colours_alone else "{}"
+    left_out = ", ".join(f"'{rule}': {{enabled: false}}" for rule in _OF_WHOLE_PAGES if is_mail)
+    rules = "{runOnly: ['color-contrast']}" if colours_alone else f"{{rules: {{{left_out}}}}}"
     found = await session.send(
         "Runtime.evaluate",
         {"expression": f"axe.run(document, {rules})", "awaitPromise": True, "returnByValue": True},

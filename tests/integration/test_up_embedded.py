@@ -104,7 +104,8 @@ async def test_data_directory_of_an_etcd_without_users_gets_one(
 ) -> None:
     async with AsyncExitStack() as stack:
         stack.enter_context(data.held())
-        plan = make_plan(Options(data_dir=data.path), data, stack.enter_context(PortClaims()), {})
+        ports = stack.enter_context(PortClaims())
+        plan = make_plan(Options(data_dir=data.path, port=free_loopback_port()), data, ports, {})
         now = store_specs(plan, data, http)[0]
         etcd = Child(
             replace(now, is_ready=lambda: answers(http, f"http://{plan.manager.etcd_endpoints[0]}/health")), print
