@@ -14,7 +14,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test crawler chaos power-cut scenarios log-store-away soak five-machines lint wheel dist docs screenshots audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
+.PHONY: run test crawler chaos power-cut scenarios log-store-away soak five-machines one-server lint wheel dist docs screenshots audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million bench-console assets try-assets
 
 help: ## this list
@@ -56,6 +56,9 @@ scenarios: venv-test ## situations that take longer than a test should (tests/ch
 # Their machines are namespaces; etcd and nginx come from Debian.
 five-machines: venv-test debian-etcds dist ## docs/operate/five-machines.md, line by line, and the Debian package; needs root
 	$(VENV)/python -m pytest -s -o faulthandler_timeout=1800 tests/chaos/scenarios/debian_package.py tests/chaos/scenarios/five_machines.py
+
+one-server: venv-test debian-etcds wheel ## docs/operate/one-server.md, line by line; killed whole, power lost; needs root
+	$(VENV)/python -m pytest -s -o faulthandler_timeout=1800 tests/chaos/scenarios/one_server.py
 
 lint: venv-test try-assets ## style, types and the direction of imports; the console's scripts
 	$(VENV)/ruff check .

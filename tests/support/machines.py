@@ -1,7 +1,8 @@
-"""Machines of one's own on this one: each has files, a network address, a name and a systemd, and may lose its power.
+"""Machines of one's own on this one: each has files, a network address, a name, a systemd and boots of its own.
 
 They are namespaces, with a bridge between, that all end with the test; what they write lies in memory, over this
-machine's own files. `tests/support/machine/` has what stands in for programs that need more: apt-get, scp, `make dist`.
+machine's own files, and is there after a loss of power. `tests/support/machine/` has what stands in for programs that
+need more: apt-get, scp, `make dist`.
 """
 
 from __future__ import annotations
@@ -46,13 +47,15 @@ ip -n "$name" link set lo up && ip -n "$name" link set eth0 up && ip -n "$name" 
 """
 _BOOT = """
 echo $$ >"$2/cgroup.procs"
-exec ip netns exec "$1" unshare --mount --pid --uts --cgroup --fork --kill-child sh -ec "$3" sh /mnt/machines/$1/root
+exec ip netns exec "$1" unshare --mount --pid --uts --cgroup --time --boottime "-$(cut -d. -f1 /proc/uptime)" \\
+    --fork --kill-child sh -ec "$3" sh /mnt/machines/$1/root
 """
 _INIT = """
 cd "$1"
 mount -t proc proc proc && mount --bind proc/sys proc/sys && mount -o remount,bind,ro proc/sys
 mount -t sysfs -o ro sysfs sys && mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs run && mount -t tmpfs -o mode=1777 tmpfs tmp && mount -t tmpfs -o mode=755 tmpfs dev
+cat proc/sys/kernel/random/uuid >run/boot_id && mount --bind run/boot_id proc/sys/kernel/random/boot_id
 for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0; do
     mknod -m 666 dev/${device%%:*} c $(echo ${device#*:} | tr : ' ')
 done
@@ -76,7 +79,7 @@ def why_no_machines() -> str | None:
         return f"no {', '.join(lacking)} here"
     if not SYSTEMD.exists() or _cgroups() is None:
         return "no systemd, or no cgroups of version 2, here"
-    tried = subprocess.run(["unshare", "-mn", "sh", "-ec", _TRIAL], capture_output=True, text=True, check=False)
+    tried = subprocess.run(["unshare", "-mnT", "sh", "-ec", _TRIAL], capture_output=True, text=True, check=False)
     return f"no namespaces, overlays or bridges here: {tried.stderr.strip()}" if tried.returncode else None
 
 
@@ -144,6 +147,7 @@ class Machine:
             "--net",
             "--pid",
             "--cgroup",
+            "--time",
             "--root",
             "--wd",
         ]
