@@ -39,6 +39,7 @@ async def test_search_and_filters_are_in_the_url_and_back_goes_back(
     await expect(again.get_by_placeholder("Label, e.g.")).to_have_value(f"team={name}")
     await again.get_by_role("searchbox").fill("no such job at all")
     await expect(again.locator("#empty")).to_contain_text("No jobs match.")
+    await expect(again.locator("#pick-all")).to_be_disabled()  # a choice of nothing would not stay
     await again.get_by_role("button", name="Clear filters").click()
     await expect(again.locator("#jobs tbody tr").first).to_be_visible()
     await expect(again).to_have_url(re.compile(r"/jobs$"))
@@ -205,6 +206,7 @@ async def test_a_pause_and_a_delete_are_taken_back(console: Console, cluster: Cl
         page.get_by_role("dialog"),
         page.get_by_role("button", name="Undo"),
     )
+    await expect(states).to_have_count(3)
     await page.locator("#pick-all").check()
     await page.locator("#bulk").get_by_role("button", name="Pause").click()
     await dialog.get_by_role("button", name="Pause").click()

@@ -33,6 +33,9 @@ export class Picked {
     const shown = this.table.jobs;
     for (const job of shown) if (this.jobs.has(job.name)) this.jobs.set(job.name, job);
     const here = shown.filter((job) => this.jobs.has(job.name)).length;
+    const hadFocus = document.activeElement === this.all;
+    this.all.disabled = !shown.length; // a choice of nothing would not stay
+    if (hadFocus) this.focus();
     this.all.checked = shown.length > 0 && here === shown.length;
     this.all.indeterminate = here > 0 && here < shown.length;
     document.querySelectorAll("#jobs [data-pick]").forEach((box) => void (box.checked = this.jobs.has(box.closest("tr").dataset.name)));
@@ -57,11 +60,15 @@ export class Picked {
     this.done();
   }
 
+  focus() {
+    (this.all.disabled ? byId("search") : this.all).focus();
+  }
+
   /** @param {any[]} [jobs] */
   clear(jobs = [...this.jobs.values()]) {
     const isHere = byId("bulk").contains(document.activeElement);
     jobs.forEach(({ name }) => this.jobs.delete(name));
     this.draw();
-    if (isHere && byId("bulk").hidden) this.all.focus(); // else it is lost with the bar
+    if (isHere && byId("bulk").hidden) this.focus(); // else it is lost with the bar
   }
 }
