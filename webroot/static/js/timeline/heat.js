@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { language, number, t } from "../text.js";
 import { parts, zoneFor } from "../zones.js";
 import { heatScale, LEVELS } from "./levels.js";
-import { hourLabel } from "./pressure.js";
+import { dayAndTime, hourLabel } from "./pressure.js";
 
 /** @typedef {import("./levels.js").Hour} Hour */
 
@@ -27,7 +27,7 @@ export function heatOf(width, { items, slots }, onpick) {
     const shape = [s("rect", { class: `heat heat-${level}`, x: x + 0.5, y: y + 0.5, width: Math.max(cell - 1, 1), height: ROW_PX - 1, rx: 2 })];
     if (isOver) shape.push(s("path", { class: "over", d: `M${x + cell - 7} ${y + 1}h6v6z` }));
     if (hour.fires >= 1 && cell > 24) counted.push(s("text", { class: `heat-text heat-text-${level}`, x: x + cell / 2, y: y + 14, "text-anchor": "middle" }, short(Math.ceil(hour[scale.by]))));
-    const label = [hourLabel(hour.time, hour.fires, hour.slots), isOver ? t("timeline.over", { n: slots }) : ""].filter(Boolean).join("\n");
+    const label = [hourLabel(dayAndTime(hour.time), hour.fires, hour.slots), isOver ? t("timeline.over", { n: slots }) : ""].filter(Boolean).join("\n");
     return hour.fires ? mark(shape, { label, onpick: () => onpick(hour.time, hour.time + 3_600_000) }) : s("g", {}, shape);
   });
   const names = new Intl.DateTimeFormat(language, { weekday: "short", timeZone: "UTC" });

@@ -13,7 +13,7 @@ import { onChange } from "../zones.js";
 import { showCrowd } from "./crowd.js";
 import { heatLegend, heatOf, heatRows } from "./heat.js";
 import { lanesOf, marginOf, pausedOf, rowsOf } from "./lanes.js";
-import { hourLabel, pressureOf, pressureRows } from "./pressure.js";
+import { hourLabel, pressureOf, pressureRows, whenOf } from "./pressure.js";
 import { startKeys, startPointers, View } from "./view.js";
 
 const EVERY_MS = 10_000;
@@ -127,7 +127,7 @@ function fullest({ items, slots, jobs }, crowd) {
   const total = items.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.fires, 0);
   const isOver = most && most.slots > slots;
   redraw(byId("fullest"), h("h2", {}, t("timeline.fullest")),
-    most?.fires ? [h("p", { class: `big${isOver ? " tone-bad" : ""}` }, hourLabel(most.time, most.fires, most.slots)),
+    most?.fires ? [h("p", { class: `big${isOver ? " tone-bad" : ""}` }, hourLabel(whenOf(most.time), most.fires, most.slots)),
       h("p", { class: "sub" }, !slots ? t("timeline.no.slots") : isOver ? t("timeline.short", { n: slots }) : t("timeline.enough", { n: slots })),
       h("button", { type: "button", class: "btn btn-plain", "data-crowd": most.time, onclick: () => crowd(most.time, most.time + 3_600_000) }, t("timeline.whose"))]
       : h("p", { class: "muted" }, t("timeline.nothing")),

@@ -64,7 +64,7 @@ function peaks(chart, wanted, each, onpick) {
     if (!fires) continue;
     const left = Math.max(chart.x(from), 0), right = Math.min(chart.x(from + wide), chart.width);
     const slots = Math.max(...minutes.map((one) => one.slots));
-    if (right > left) chart.body.append(mark(s("rect", { class: "reach", x: left, width: right - left, height: chart.height }), { label: hourLabel(from, fires, slots), onpick: () => onpick(from, from + wide) }));
+    if (right > left) chart.body.append(mark(s("rect", { class: "reach", x: left, width: right - left, height: chart.height }), { label: hourLabel(`${whenOf(from)}–${parts(from + wide, zoneFor()).time.slice(0, 5)}`, fires, slots), onpick: () => onpick(from, from + wide) }));
   }
 }
 
@@ -73,15 +73,21 @@ const days = new Intl.DateTimeFormat(language, { weekday: "short", timeZone: "UT
 /** Its day of the week with it. @param {string} date as 2026-11-25 */
 const dayOf = (date) => `${days.format(new Date(`${date}T00:00:00Z`))} ${date.slice(5)}`;
 
-/** The time, and of another day its date. @param {number} ms */
-export function whenOf(ms) {
+/** The day and the time. @param {number} ms */
+export function dayAndTime(ms) {
   const { date, time } = parts(ms, zoneFor());
-  return date === parts(now(), zoneFor()).date ? time.slice(0, 5) : `${dayOf(date)} ${time.slice(0, 5)}`;
+  return `${dayOf(date)} ${time.slice(0, 5)}`;
 }
 
-/** "02:00: 187 fires, 32 slots". @param {number} from @param {number} fires @param {number} slots */
-export function hourLabel(from, fires, slots) {
-  return `${whenOf(from)}: ${t("timeline.fires", { n: Math.round(fires) })}, ${t("timeline.slots", { n: Math.ceil(slots) })}`;
+/** The time, and of another day its date. @param {number} ms */
+export function whenOf(ms) {
+  const isToday = parts(ms, zoneFor()).date === parts(now(), zoneFor()).date;
+  return isToday ? parts(ms, zoneFor()).time.slice(0, 5) : dayAndTime(ms);
+}
+
+/** "02:00: 187 fires, 32 slots". @param {string} when @param {number} fires @param {number} slots */
+export function hourLabel(when, fires, slots) {
+  return `${when}: ${t("timeline.fires", { n: Math.round(fires) })}, ${t("timeline.slots", { n: Math.ceil(slots) })}`;
 }
 
 /** @param {Pressure} pressure */
