@@ -73,7 +73,7 @@ _SAYS_BY_ITSELF: Final = "[role=alert], [role=status], [aria-live]"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def paths(cluster: Cluster) -> list[str]:
-    """Of pages that show something: a job that failed, was changed, and is of another zone."""
+    """Of pages that show something: a job that failed, was changed, is of another zone; long texts; fires to come."""
     job = "walked-through-by-each-test-of-every-page"
     await cluster.save(job, "echo one; exit 3", EVERY_SECOND, labels={"team": "billing"})
 
@@ -82,6 +82,17 @@ async def paths(cluster: Cluster) -> list[str]:
 
     await wait_until(has_failed, description="it has failed", timeout=30)
     await cluster.save(job, "echo one; exit 3", "0 30 2 1 * MON *", labels={"team": "billing"}, timezone="Asia/Tokyo")
+    wordy, missing = f"{job}-of-long-texts", "/nowhere/" + "and-further/" * 10
+    crons = ["0 15 2 1 1 * *", "0 0 3 L * * *", "0 45 23 * JUN MON#2 *"]
+    await cluster.save(wordy, "true", crons, timezone="America/Argentina/Buenos_Aires", workdir=missing)
+    await cluster.call("POST", f"/api/v1/jobs/{wordy}/run", {})
+
+    async def could_not_start() -> bool:
+        return bool(await cluster.runs(job=wordy, status="failed"))
+
+    await wait_until(could_not_start, description="its directory is missing", timeout=30)
+    await cluster.call("POST", f"/api/v1/jobs/{wordy}/pause", {"reason": "until the month is closed " * 8})
+    await cluster.save(f"{job}-hourly", "true", "0 30 * * * * *")
     run = (await cluster.runs(job=job, status="failed"))[0]["id"]
     return [path.format(name=job, run=quote(run, safe="")) for path in PATHS]
 

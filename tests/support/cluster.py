@@ -197,7 +197,7 @@ class Cluster:
             assert answer.status in (200, 201, 202), await answer.text()
             return await answer.json()
 
-    async def save(self, name: str, command: str, cron_expr: str, **fields: Any) -> Any:
+    async def save(self, name: str, command: str, cron_expr: str | list[str], **fields: Any) -> Any:
         job = {"name": name, "command": command, "cronExpr": cron_expr, **fields}
         if cron_expr == EVERY_SECOND and fields.get("enabled", True):
             self.busy.add(name)
