@@ -1,7 +1,7 @@
 """`etcron crontab sync`: a crontab of this machine and its jobs are kept alike, and change hands safely.
 
 line is new      its job is saved, paused: cron runs the line
-line changes     its job changes with it: found by its name, else by the command that is most alike
+line changes     its job changes with it: the one of its command, else of its name, else of the command most alike
 line is gone     its job is paused
 line is cron's   its job is paused, if it was enabled: never do both run it
 line is taken    etcron runs it, while its job is enabled (takeover.py)
@@ -10,6 +10,8 @@ line is taken    etcron runs it, while its job is enabled (takeover.py)
 from __future__ import annotations
 
 import argparse
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -78,29 +80,65 @@ def sync(arguments: argparse.Namespace) -> int:
 
 
 def renamed(account: Sequence[Told], rows: Mapping[str, Row]) -> list[Told]:
-    """The account, with the name of the job that is there for each line whose command or comment has changed.
+    """The account, each line with the name of the job that it has, whatever has come, or gone, above and below it.
 
-    ``rows``: the jobs of this crontab. Of those that no line names any more each is found by the command most alike.
+    ``rows``: the jobs of this crontab. A line has the job of its name and command, else the one of its command, else
+    the one of its name. A line whose name is not a comment's else changes the job, left over, whose command is most
+    alike; any other is new.
     """
-    names = {one.name for one in account}
-    new = [one for one in account if one.document is not None and one.name not in rows][:_COMPARED]
-    left = {name: str((row.get("spec") or {}).get("command") or "") for name, row in rows.items() if name not in names}
-    pairs = [
-        (ratio, one.line.number, name)
-        for one in new
-        for name, command in list(left.items())[:_COMPARED]
-        if (ratio := SequenceMatcher(None, str((one.document or {})["command"]), command).ratio()) >= _ALIKE
-    ]
-    found: dict[int, str] = {}
-    for _, number, name in sorted(pairs, key=lambda pair: (-pair[0], pair[1:])):
-        if number not in found and name not in found.values():
-            found[number] = name
+    jobs = [one for one in account if one.document is not None]
+    names = _kept(jobs, {name: _what(row.get("spec") or {}) for name, row in rows.items()})
+    used = {*rows, *names.values()}
+    for one in jobs:
+        if one.line.number not in names:
+            free = itertools.chain([one.name], (f"{one.name}-{number}" for number in itertools.count(2)))
+            names[one.line.number] = next(name for name in free if name not in used)
+            used.add(names[one.line.number])
     return [
-        replace(one, document={**one.document, "name": found[one.line.number]})
-        if one.document is not None and one.line.number in found
-        else one
+        one if one.document is None else replace(one, document={**one.document, "name": names[one.line.number]})
         for one in account
     ]
+
+
+def _kept(jobs: Sequence[Told], left: dict[str, tuple[str, str]]) -> dict[int, str]:
+    """The names of the jobs that are there, by the number of the line; what no line has stays ``left``."""
+    found: dict[int, str] = {}
+
+    def take(one: Told, name: str) -> None:
+        if name in left and one.line.number not in found:
+            found[one.line.number] = name
+            del left[name]
+
+    for one in jobs:
+        if left.get(one.name) == _what(one.document or {}):
+            take(one, one.name)
+    of_command = defaultdict[object, list[str]](list)
+    for name, what in left.items():
+        of_command[what].append(name)
+    for one in jobs:
+        for name in of_command.get(_what(one.document or {}), ()):
+            take(one, name)
+    for one in jobs:
+        take(one, one.name)
+    for one, name in _alike([one for one in jobs if one.line.number not in found and not one.is_named], left):
+        take(one, name)
+    return found
+
+
+def _alike(lines: Sequence[Told], left: Mapping[str, tuple[str, str]]) -> list[tuple[Told, str]]:
+    """Lines, and jobs whose commands are like theirs; the most alike first."""
+    pairs = [
+        (ratio, one.line.number, name, one)
+        for one in lines[:_COMPARED]
+        for name, (command, _) in list(left.items())[:_COMPARED]
+        if (ratio := SequenceMatcher(None, _what(one.document or {})[0], command).ratio()) >= _ALIKE
+    ]
+    return [(one, name) for *_, name, one in sorted(pairs, key=lambda pair: (-pair[0], pair[1:3]))]
+
+
+def _what(spec: Mapping[str, Any]) -> tuple[str, str]:
+    """What a job runs, and as whom."""
+    return str(spec.get("command") or ""), str(spec.get("user") or "")
 
 
 def _owned_by(owner: str) -> Mapping[str, str]:

@@ -65,6 +65,8 @@ class Told:
     """The job."""
     problem: Problem | None = None
     """Of a line that is refused: its reason, where it is a fault of the schedule."""
+    is_named: bool = False
+    """A comment names the job."""
 
     @property
     def name(self) -> str:
@@ -102,7 +104,7 @@ def translate(
                 told.document["enabled"] = True
             if labels:
                 told.document["labels"] = dict(labels)
-        if isinstance(line, Comment):
+        if isinstance(line, Comment) and not _is_out_of_use(line):
             above += _prose(line)
         else:
             above = []
@@ -111,15 +113,23 @@ def translate(
 
 
 def _prose(comment: Comment) -> list[str]:
-    """What a comment says to people; nothing where it is a ruler, a header, or an entry that was put out of use."""
-    text = comment.text.strip().removeprefix("#").strip()
-    if not text or _NOT_PROSE.fullmatch(text):
-        return []
+    """What a comment says to people; nothing where it is a ruler or a header."""
+    text = _said(comment)
+    return [] if not text or _NOT_PROSE.fullmatch(text) else [text]
+
+
+def _is_out_of_use(comment: Comment) -> bool:
+    """Whether it is an entry that was put out of use: what stands above it is said of it."""
+    text = _said(comment)
     try:
         parse_cron(" ".join(text.split()[: 1 if text.startswith("@") else 5]), timezone="UTC")
     except ScheduleError:
-        return [text]
-    return []
+        return False
+    return True
+
+
+def _said(comment: Comment) -> str:
+    return comment.text.strip().removeprefix("#").strip()
 
 
 def _told(line: Line, settings: _Settings, names: Names, above: Sequence[str], *, by_comment: bool) -> Told:
@@ -135,7 +145,8 @@ def _told(line: Line, settings: _Settings, names: Names, above: Sequence[str], *
                 document, notes = _job(line, settings, names, above, by_comment=by_comment)
             except RefusedError as error:
                 return Told(line=line, became=Became.REFUSED, notes=(str(error),), problem=error.problem)
-            return Told(line=line, became=Became.JOB, notes=tuple(notes), document=document)
+            is_named = bool(above and by_comment)
+            return Told(line=line, became=Became.JOB, notes=tuple(notes), document=document, is_named=is_named)
         case Unreadable():
             return Told(line=line, became=Became.REFUSED, notes=(line.why,))
         case _:

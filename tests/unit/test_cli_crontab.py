@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.crontab.sources import source_of
+from cli.crontab.sync import renamed
 from cli.errors import CommandError, ExitStatus
 from cli.times import machine_timezone
 from common.crontab.command_text import parse_command
@@ -147,6 +148,38 @@ def test_a_comment_above_a_line_names_its_job_where_that_is_wanted() -> None:
     assert names[5] == "nightly-backup-of-the-database-2"
     twice = "# same\n0 1 * * * a\n# same\n0 1 * * * b\n"
     assert [told.name for told in _account(twice, by_comment=True) if told.document] == ["same", "same-2"]
+
+
+def test_a_comment_above_an_entry_out_of_use_is_not_the_next_ones() -> None:
+    text = "# beta\n#5 1 * * * run beta\n# gamma\n5 1 * * * run gamma"
+    assert [told.name for told in _account(text, by_comment=True) if told.document] == ["gamma"]
+
+
+SYNCED = "# alpha\n5 1 * * * run alpha\n# beta\n5 1 * * * run beta\n5 1 * * * mark d10 >> log\n"
+
+
+@pytest.mark.parametrize(
+    ("edited", "runs"),
+    [
+        pytest.param("# beta\n5 1 * * * run beta", {"beta": "run beta"}, id="a line above is gone"),
+        pytest.param("# beta\n5 1 * * * run alpha", {"alpha": "run alpha"}, id="a comment has moved"),
+        pytest.param("# beta\n5 1 * * * run gamma", {"beta": "run gamma"}, id="a command has changed"),
+        pytest.param("# new\n5 1 * * * run alpha", {"alpha": "run alpha"}, id="a comment has changed"),
+        pytest.param("# new\n5 1 * * * mark d31 >> log", {"new": "mark d31 >> log"}, id="another line is gone"),
+        pytest.param("5 1 * * * mark d31 >> log", {"mark-d10": "mark d31 >> log"}, id="a line without a comment"),
+        pytest.param(
+            "# alpha\n5 1 * * * other\n# alpha\n5 1 * * * run alpha",
+            {"alpha-2": "other", "alpha": "run alpha"}, id="a line of the same comment came above",
+        ),
+    ],
+)  # fmt: skip
+def test_a_line_keeps_its_job_whatever_comes_and_goes_beside_it(edited: str, runs: dict[str, str]) -> None:
+    rows = {
+        told.name: {"spec": told.document} for told in _account(SYNCED, by_comment=True) if told.document is not None
+    }
+    account = renamed(_account(edited, by_comment=True), rows)
+    found = {told.name: told.document["command"] for told in account if told.document is not None}
+    assert {name if name in runs else name.rpartition("-")[0]: command for name, command in found.items()} == runs
 
 
 def test_a_line_that_etcron_has_taken_over_is_a_comment_but_to_sync() -> None:
