@@ -212,18 +212,14 @@ def plan_pause(
     keys: Keys, before: Stored, *, reason: str | None, now_ms: int, by: str, members: Sequence[Member] = (),
     seal: Seal | None = None,
 ) -> Edit | None:  # fmt: skip
-    """The edit that pauses the job; None where it is paused already and no other reason is given.
+    """The edit that pauses the job; None where it is paused already: since when, by whom and why stays true.
 
     NotFoundError, ConflictError: there is no job to pause, or none that can be read.
     """
     saved = readable(before)
-    pause = Pause(since_ms=now_ms, by=by, reason=reason)
     if not saved.spec.enabled:
-        there = saved.pause or Pause(since_ms=saved.saved_ms, by=saved.saved_by)
-        if reason in (None, there.reason):
-            return None
-        pause = replace(pause, since_ms=there.since_ms)
-    paused = replace(saved.spec, enabled=False)
+        return None
+    pause, paused = Pause(since_ms=now_ms, by=by, reason=reason), replace(saved.spec, enabled=False)
     seal = before.seal_of_derived(seal)
     return _save(keys, before, paused, pause, EditKind.PAUSE, now_ms=now_ms, by=by, members=members, seal=seal)
 

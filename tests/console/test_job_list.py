@@ -209,6 +209,7 @@ async def test_a_pause_and_a_delete_are_taken_back(console: Console, cluster: Cl
     await expect(states).to_have_count(3)
     await page.locator("#pick-all").check()
     await page.locator("#bulk").get_by_role("button", name="Pause").click()
+    await dialog.get_by_role("textbox").fill("the disk is replaced")
     await dialog.get_by_role("button", name="Pause").click()
     await expect(states).to_have_text([" paused"] * 3)
     await undo.click()

@@ -105,6 +105,11 @@ def test_resume_begins_the_chain_at_once_and_pause_deletes_it() -> None:
     assert about_chain(pause) == ([], [DELETES])
 
 
+@pytest.mark.parametrize("reason", [None, "for all of them"])
+def test_pause_of_a_paused_job_changes_nothing(reason: str | None) -> None:
+    assert plan_pause(KEYS, stored(PAUSED), reason=reason, now_ms=NOW_MS, by="test") is None
+
+
 @pytest.mark.parametrize("lock", [None, HELD])
 def test_delete_and_another_trigger_delete_the_link_even_one_that_comes_meanwhile(lock: KeyValue | None) -> None:
     before = stored(AFTER, lock=lock)

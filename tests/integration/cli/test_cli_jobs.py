@@ -299,7 +299,7 @@ async def test_pause_and_resume_several(etcron: Etcron) -> None:
     await etcron.ok("job", "save", "a", *NIGHTLY)
     await etcron.ok("job", "save", "b", *NIGHTLY)
     assert (await etcron.ok("job", "pause", "a", "b")).out == "a: paused\nb: paused\n"
-    assert (await etcron.ok("job", "pause", "a")).out == "a: was paused already\n"
+    assert (await etcron.ok("job", "pause", "a", "--reason", "another")).out == "a: was paused already\n"
     result = await etcron("job", "resume", "nothing", "a")
     assert (result.status, result.out) == (3, "a: resumed\n")
     assert result.err == "etcron: nothing: there is no job nothing\n"
