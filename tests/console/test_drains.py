@@ -11,6 +11,7 @@ from common.protocol.keys import Keys
 from common.protocol.roster import Left, RosterEntry
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
+from tests.support.waiting import wait_until
 
 
 async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console, cluster: Cluster, name: str) -> None:
@@ -78,7 +79,13 @@ async def test_drained_worker_that_is_not_live_is_still_there(console: Console, 
         await row.get_by_role("link", name="worker-away").click()
         await expect(page.locator("#notice")).to_contain_text("Stopped")
         events = page.locator("#events tbody tr")
-        await expect(events.filter(has_text=re.compile("^.*undrained"))).to_have_count(1)
+
+        async def is_told() -> bool:
+            await page.reload()
+            await settled(page)
+            return await events.filter(has_text=re.compile("^.*undrained")).count() == 1
+
+        await wait_until(is_told, description="the audit has come to the log store")
         await expect(events.filter(has_text="is replaced")).to_contain_text("api 127.0.0.1")
         await console.shoot_all(page, "worker-away", whole=True)
         await page.get_by_role("button", name="Forget").click()
