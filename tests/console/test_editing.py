@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import Any
 
+import pytest
 from playwright.async_api import Route, expect
 
 from tests.console.console import Console, settled
@@ -44,6 +45,18 @@ async def test_each_error_stands_at_its_field(console: Console, cluster: Cluster
     await page.locator("#f-command").fill("true")
     await page.locator("#f-cronExpr").fill("@yearly")
     await expect(page.locator("#problem")).to_be_empty()
+
+
+@pytest.mark.parametrize(("typed", "said"), [("", "Give the job a name"), ("..", "characters that a name cannot have")])
+async def test_name_that_fits_no_path_is_said_at_the_name_beside_the_other_errors(
+    console: Console, typed: str, said: str
+) -> None:
+    page = await console.open("/new")
+    await settled(page)
+    await page.get_by_label("Name").first.fill(typed)
+    await page.get_by_role("button", name="Create the job").click()
+    await expect(page.locator("[data-errors=name]")).to_contain_text(said)
+    await expect(page.locator("[data-errors=command]")).to_contain_text("is empty")
 
 
 async def test_taken_name_is_said_at_the_name(console: Console, cluster: Cluster, name: str) -> None:

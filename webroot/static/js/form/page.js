@@ -123,12 +123,19 @@ function showCount() {
 /** What a save would say, while one types. @param {AbortSignal} signal */
 async function checkAll(signal) {
   try {
-    const { errors, warnings } = await send("POST", "/jobs/check", { body: specOf(readInputs(), edit.spec), signal });
+    const { errors, warnings } = await checked(readInputs(), signal);
     judge([...ownErrors(), ...errors], (field) => touched.has(field) && !TIMING.includes(field));
     note(byId("warnings"), warnings.filter((/** @type {string} */ one) => !byId("preview").textContent.includes(one)).join("; ") || null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
   }
+}
+
+/** What a save would say. @param {Record<string, any>} fields @param {AbortSignal} [signal] */
+async function checked(fields, signal) {
+  const { errors, warnings } = await send("POST", "/jobs/check", { body: specOf(fields, edit.spec), signal });
+  const needed = { field: "name", message: t("form.name.needed"), remedy: "" };
+  return { errors: errors.map((/** @type {any} */ one) => (one.field === "name" && !fields.name ? needed : one)), warnings };
 }
 
 /** @param {string} etag the revision that is to be replaced; "" for a job that must not exist */
@@ -137,8 +144,9 @@ async function save(etag) {
   if (ownErrors().length) return refused({ errors: ownErrors() }, mine);
   hold(byId("save"), true);
   try {
+    if (/^\.{0,2}$/.test(mine.name)) return refused(await checked(mine), mine); // it fits into no path
     const headers = etag ? { "If-Match": etag } : { "If-None-Match": "*" };
-    const { job } = await send("PUT", jobPath(/^\.{0,2}$/.test(mine.name) ? "-" : mine.name), { body: specOf(mine, edit.spec), headers: /** @type {any} */ (headers) });
+    const { job } = await send("PUT", jobPath(mine.name), { body: specOf(mine, edit.spec), headers: /** @type {any} */ (headers) });
     wrote(mine.name, job?.revision);
     Object.assign(edit, { name: mine.name, etag: job?.etag ?? edit.etag, base: mine, begun: mine, saved: true }); // not what was typed since
     window.location.assign(jobUrl(mine.name));
