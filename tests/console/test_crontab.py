@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -14,6 +16,7 @@ TEXT = """\
 5/10 * * * * /usr/local/bin/start
 61 * * * * /bin/late
 """
+MAILED = "MAILTO=ops\n* * * *\n1 2 * * * a\n1 3 * * * b\n"
 
 
 async def test_paste_preview_mend_and_save(console: Console, cluster: Cluster, name: str) -> None:
@@ -45,8 +48,11 @@ async def test_paste_preview_mend_and_save(console: Console, cluster: Cluster, n
     await expect(told).to_be_hidden()  # nobody saves what was not looked at
     await page.get_by_role("button", name="Preview").click()
     await told.get_by_role("button", name="Create 2 jobs").click()
-    await expect(told.get_by_role("heading")).to_have_text("2 jobs created, paused")
+    await expect(told.get_by_role("heading", level=2)).to_have_text("2 jobs created, paused")
     await expect(page.locator("#announcer")).to_have_text("2 jobs created, paused")
+    await expect(rows).to_have_count(1)  # what is still to be done by hand
+    await expect(rows).to_contain_text(re.compile(r"3\s*5/10 .*/bin/start.*Refused.*5/10 is 5 alone", re.DOTALL))
+    assert await findings(page) == []
     await console.shoot_all(page, "crontab-saved")
     job = told.get_by_role("link", name=name)
     saved = await cluster.get(f"/api/v1/jobs/{await job.text_content()}")
@@ -62,12 +68,14 @@ async def test_paste_preview_mend_and_save(console: Console, cluster: Cluster, n
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_lines_are_told_in_chinese(console: Console, width: int) -> None:
     page = await console.open("/crontab", width=width, locale="zh-CN")
-    await page.get_by_label("crontab", exact=True).fill(TEXT.format(name="x") + "MAILTO=ops\n* * * *\n")
+    await page.get_by_label("crontab", exact=True).fill(TEXT.format(name="x") + MAILED)
     await page.get_by_role("button", name="预览").click()
     rows = page.locator("#told tbody tr")
     await expect(rows.nth(1)).to_contain_text("5/10 在多数 cron 里只是 5")
     await expect(rows.nth(2)).to_contain_text("分 61 不在 0 到 59 之间")
     await expect(rows.nth(3)).to_contain_text("以下任务把输出和失败发送到渠道 mail-ops")
     await expect(rows.nth(4)).to_contain_text("它没有五个字段和命令")
+    await expect(page.locator("#told .note")).to_contain_text(re.compile("第 7、8 行.没有通知"))
+    await expect(rows.nth(5)).not_to_contain_text("没有通知")
     assert await overflow(page) == 0
     await console.shoot(page, f"crontab-zh-{width}", whole=True)

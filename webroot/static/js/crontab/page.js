@@ -69,16 +69,29 @@ function preview(told, body) {
   save.addEventListener("click", async () => {
     if (isHeld(save)) return;
     const answer = await asked(save, "/crontab", body);
-    if (answer) ended(place, answer.results, body);
+    if (answer) ended(place, answer.results, body, shown.filter(({ became }) => became === "refused"));
   });
   const counts = [t("crontab.new", { n: told.new }), told.refused && t("crontab.refused", { n: told.refused }), t("crontab.lines", { n: told.items.length })];
+  const alike = alikeIn(shown);
   place.hidden = false;
   fill(place, h("div", { class: "section-head" }, h("h2", { tabindex: -1 }, counts.filter(Boolean).join(t("list.between"))), told.new > 0 && h("span", { class: "end" }, save)),
     told.warnings.map((text) => said(text, "warn")),
-    shown.length > 0 && h("table", { class: "grid crontab-lines" }, h("caption", { class: "visually-hidden" }, t("crontab.caption")),
-      h("thead", {}, h("tr", {}, ["line", "text", "becomes"].map((key) => h("th", { scope: "col" }, t(`crontab.column.${key}`))))), h("tbody", {}, shown.map(row))));
+    [...alike].map(([text, lines]) => said(t("crontab.alike", { n: lines.length, lines: lines.join(t("list.between")), note: text }), "info")),
+    tableOf(shown.map((line) => ({ ...line, notes: line.notes?.filter((text) => !alike.has(text)) }))));
   place.querySelector("h2")?.focus();
 }
+
+/** The notes that stand at several lines, and at which. @param {Line[]} lines */
+function alikeIn(lines) {
+  /** @type {Map<string, number[]>} */
+  const found = new Map();
+  for (const { line, notes = [] } of lines) for (const text of new Set(notes)) found.set(text, [...(found.get(text) ?? []), line]);
+  return new Map([...found].filter(([, at]) => at.length > 1));
+}
+
+/** @param {Line[]} lines */
+const tableOf = (lines) => lines.length > 0 && h("table", { class: "grid crontab-lines" }, h("caption", { class: "visually-hidden" }, t("crontab.caption")),
+  h("thead", {}, h("tr", {}, ["line", "text", "becomes"].map((key) => h("th", { scope: "col" }, t(`crontab.column.${key}`))))), h("tbody", {}, lines.map(row)));
 
 /** @param {Line} line */
 const row = (line) => h("tr", { class: line.became === "refused" ? "is-refused" : null }, h("td", { class: "num" }, line.line), h("td", {}, h("code", {}, line.text)), h("td", {}, becomes(line)));
@@ -94,14 +107,15 @@ function becomes({ became, problem, errors = [], notes = [], name = "", isThere,
     h("div", {}, runs), next && h("div", { class: "sub" }, t("crontab.next"), " ", stamp(next.ms, { zone: spec?.timezone })), ...told];
 }
 
-/** @param {HTMLElement} place @param {Result[]} results @param {{enabled?: boolean, text?: string}} body */
-function ended(place, results, body) {
+/** @param {HTMLElement} place @param {Result[]} results @param {{enabled?: boolean, text?: string}} body @param {Line[]} refused lines, which are still to be mended */
+function ended(place, results, body, refused) {
   const done = results.filter(({ ok }) => ok), failed = results.filter(({ ok }) => !ok);
   const title = t(body.enabled ? "crontab.made" : "crontab.made.paused", { n: done.length });
   announce(title);
   fill(place, h("div", { class: "section-head" }, h("h2", { tabindex: -1 }, title)),
     failed.map(({ name, message }) => said(`${name}${t("colon")}${message}`, "bad")),
     h("ul", {}, done.map(({ name }) => h("li", {}, h("a", { href: jobUrl(name) }, name)))),
-    h("p", {}, h("a", { class: "btn btn-primary", href: body.enabled ? "/jobs" : "/jobs?state=paused" }, t("crontab.list"))));
+    h("p", {}, h("a", { class: "btn btn-primary", href: body.enabled ? "/jobs" : "/jobs?state=paused" }, t("crontab.list"))),
+    refused.length > 0 && [h("h3", {}, t("crontab.refused", { n: refused.length })), tableOf(refused)]);
   place.querySelector("h2")?.focus();
 }
