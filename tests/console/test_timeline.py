@@ -142,8 +142,10 @@ async def test_crowded_hour_is_spread_and_a_job_that_was_changed_meanwhile_stays
     assert schedules == ["H 2 * * *"] * 3 + ["0 5 * * *"]
 
     await manager.call("PUT", "/api/v1/jobs/media", {"command": "false", "cronExpr": "H 2 * * *", "slots": 3})
+    await expect(page.locator("#fullest")).to_contain_text(re.compile("[0-9] fires, [34] slots"))
     await page.locator("#toasts").get_by_role("button", name="Undo").click()
     await expect(page.locator("#toasts")).to_contain_text("2 jobs fire as before")
     await expect(page.locator("#toasts")).to_contain_text("media: it has been changed since, and stays as it is")
     schedules = [(await manager.get(f"/api/v1/jobs/{name}"))["spec"]["cronExpr"] for name in CROWD]
     assert schedules == ["0 2 * * *", "H 2 * * *", "0 2 * * *", "0 5 * * *"]
+    await expect(page.locator("#fullest")).to_contain_text(re.compile("[0-9] fires, [67] slots"))

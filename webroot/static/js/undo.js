@@ -22,6 +22,9 @@ export function sayDone(action, names, text, revisions = {}) {
   show(done);
 }
 
+/** Something has been taken back: what the page reckons may be old. @param {() => void} listener */
+export const onTakenBack = (listener) => window.addEventListener("etcron:taken-back", listener);
+
 /** What the page before has said a moment ago, as it led here. */
 export function sayAgain() {
   const done = JSON.parse(kept(KEY) || "null");
@@ -40,6 +43,7 @@ async function takeBack({ action, names, revisions }) {
   try {
     const failed = action === "pause" ? await resume(names) : await each(names, action === "delete" ? restore : (name) => gather(name, revisions[name]));
     if (failed.length < names.length) {
+      window.dispatchEvent(new CustomEvent("etcron:taken-back"));
       const text = names.length === 1 ? t(`undone.${undone}`, { name: names[0] }) : t(`undone.${undone}.many`, { n: names.length - failed.length });
       toast(text);
     }

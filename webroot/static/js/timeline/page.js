@@ -9,6 +9,7 @@ import { note } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { number, t, word } from "../text.js";
+import { onTakenBack } from "../undo.js";
 import { onChange } from "../zones.js";
 import { showCrowd } from "./crowd.js";
 import { heatLegend, heatOf, heatRows } from "./heat.js";
@@ -36,7 +37,8 @@ export function start() {
   const showLanes = chart(byId("lanes"), { id: "lanes", title: t("timeline.lanes"), extra: legend() });
   const showPressure = chart(byId("pressure"), { id: "pressure", title: t("timeline.pressure"), extra: slotsLegend() });
   const showHeat = chart(byId("heat"), { id: "heat", title: t("timeline.heat") });
-  const crowd = (/** @type {number} */ from, /** @type {number} */ to) => void showCrowd(from, to, view.query, () => { list.heard(); week.heard(); });
+  const saved = () => { list.heard(); week.heard(); };
+  const crowd = (/** @type {number} */ from, /** @type {number} */ to) => void showCrowd(from, to, view.query, saved);
 
   function draw() {
     const { lanes, forecast } = known, span = view.span;
@@ -95,6 +97,7 @@ export function start() {
   on(["again", "runs"], () => list.soon());
   on(["jobs", "workers"], () => { list.soon(); week.soon(); });
   on(["ping"], () => { list.soon(); week.soon(); });
+  onTakenBack(saved);
   onChange(() => known.week && fullest(known.week, crowd));
   return list.now().then(() => week.now());
 }
