@@ -11,6 +11,9 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.support.literals import assigned, texts_of
 from tests.support.scripts import evaluate
@@ -103,3 +106,27 @@ def test_every_reason_and_error_that_the_code_can_emit_is_said_in_chinese() -> N
         if all(_ENGLISH.search(_COMMANDS.sub("", way)) for way in ways)
     }
     assert left == {}, "webroot/static/i18n/messages.json has each with its code, in every language"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error", "english", "chinese"),
+    [
+        ("killed", {"reason": "worker shutdown"}, "worker shutdown", "its worker shut down", "其工作节点已关闭"),
+        ("lost", {"reason": "given up by al: gone"}, "given up by al", "given up by al", "由 al 放弃"),
+        ("missed", {"reason": "late"}, "late", "no worker could start it before its start deadline",
+         "没有工作节点能在启动期限内启动它"),
+        ("failed", {"exitCode": 3}, "exit status 3", "exit status 3", "退出状态 3"),
+        ("failed", {"err": "given up by al: gone"}, "given up by al: gone",
+         "given up by al: gone", "由 al 放弃\uff1agone"),
+        ("failed", {}, "no such file", "no such file", "no such file"),
+        ("lost", {"reason": "worker gone"}, "worker gone", "its worker is gone", "其工作节点已离线"),
+        ("killed", {"reason": "it hangs"}, "", "", ""),
+    ],
+)  # fmt: skip
+def test_titles_of_groups_are_said_in_the_readers_language(
+    status: str, said: dict[str, Any], error: str, english: str, chinese: str
+) -> None:
+    group = {"status": status, "error": f"{status}: {error}" if error else status, **said}
+    script = f"""const {{ inWords }} = await js("said.js"), {{ causeOf }} = await js("verdicts.js");
+    return causeOf(await inWords({json.dumps(group)}));"""
+    assert [evaluate(script), evaluate(script, language="zh-CN")] == [english, chinese]

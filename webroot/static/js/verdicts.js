@@ -1,6 +1,6 @@
 /** How verdicts and states look: always a glyph and a word, the colour only helps. */
 import { h, icon } from "./dom.js";
-import { said } from "./said.js";
+import { isForeign, said } from "./said.js";
 import { t, word } from "./text.js";
 
 /** @type {Record<string, [string, string]>} glyph, tone */
@@ -59,6 +59,9 @@ export function badge(code, { href, title, of } = {}) {
 /** Verdicts whose reasons are phrases of etcron's own; that of a kill may be a user's. */
 const OWN = ["skipped", "missed", "lost", "waiting", "planned", "none", "unknown"];
 
+/** An error may be the command's own: so many characters of it are of a text of etcron's, or it stays as it is. */
+const OURS_AT_LEAST = 12;
+
 /** A reason in words: the phrase that etcron keeps it by, then what it says beside it. @param {string} reason */
 function reasonOf(reason) {
   const at = reason.indexOf(": ");
@@ -78,6 +81,13 @@ export function whyOf({ status, verdict = status, err, reason, waitsFor }) {
   const text = (err || reason || "").replace(`${verdict}: `, "");
   if (!reason || text.includes(reason)) return text === reason ? word("why", text) : text;
   return `${text}; ${word("why", reason)}`;
+}
+
+/** What the runs of a group have in common, beside their verdict. @param {any} group as GET /runs?group=error has it: its `error` is a key, in English */
+export function causeOf({ error, exitCode, signal, reason, status }) {
+  const detail = error.slice(status.length + 2);
+  if (status === "failed") return exitCode !== undefined ? t("run.exit", { code: String(exitCode) }) : signal !== undefined ? t("run.signal", { signal: String(signal) }) : said(detail, OURS_AT_LEAST);
+  return word("why", detail, "") || (detail && isForeign && reason ? reason.split(t("colon"))[0] : detail);
 }
 
 /**

@@ -5,8 +5,8 @@ import { jobUrl, runUrl } from "../links.js";
 import { uncoloured } from "../printed.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
-import { number, t, word } from "../text.js";
-import { badge } from "../verdicts.js";
+import { number, t } from "../text.js";
+import { badge, causeOf } from "../verdicts.js";
 import { asked, query } from "./query.js";
 
 const OPEN = "open";
@@ -34,7 +34,7 @@ function groupOf(group, isOpen) {
   const rest = jobCount - jobs.length;
   return h("details", { class: "group-of", "data-key": error, "data-error": error, open: isOpen, ontoggle: keepOpen },
     h("summary", {}, h("span", { class: "group-count" }, number(count)), " ",
-      h("span", { class: "group-what" }, badge(status), " ", h("strong", {}, reasonOf(group)), " ",
+      h("span", { class: "group-what" }, badge(status), " ", h("strong", {}, causeOf(group)), " ",
         h("span", { class: "sub group-jobs" }, jobCount === 1 ? jobs[0] : t("runs.of.jobs", { n: jobCount })), " ",
         lastLine && h("code", { class: "sub clip last-line" }, uncoloured(lastLine))), " ",
       h("span", { class: "sub group-when" }, stamp(lastTime, { as: "ago" }))),
@@ -43,14 +43,6 @@ function groupOf(group, isOpen) {
       h("p", {}, jobs.flatMap((/** @type {string} */ job, /** @type {number} */ at) => [at > 0 && ", ", h("a", { href: jobUrl(job) }, job)]), rest > 0 && ` ${t("ask.more", { n: rest })}`),
       h("ul", { class: "plain-list" }, runs.map((/** @type {any} */ run) => h("li", { "data-key": run.id, "data-row": true }, h("a", { href: runUrl(run.id), "data-row-link": true }, stamp(run.planTime, { as: "long" }), ` ${run.jobName}`), run.worker && ` ${t("ask.on", { worker: run.worker })}`))),
       h("a", { class: "btn btn-plain", href: `/runs?${all}` }, t("runs.all.of", { n: count }))));
-}
-
-/** @param {any} group */
-function reasonOf({ error, exitCode, signal, reason, status }) {
-  if (status === "failed" && exitCode !== undefined) return t("run.exit", { code: String(exitCode) });
-  if (status === "failed" && signal !== undefined) return t("run.signal", { signal: String(signal) });
-  const detail = error.slice(status.length + 2);
-  return reason && detail === reason.split(":")[0] ? word("why", detail) : detail;
 }
 
 /** @param {Event} event of a fold */
