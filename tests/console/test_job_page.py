@@ -160,11 +160,12 @@ async def test_run_that_somebody_asked_for_is_among_the_runs_and_a_job_that_neve
     await expect(page.locator("#durations")).to_be_hidden()
     await console.shoot_all(page, "job-never-run", whole=True)
     an_hour_ago = SystemClock().wall_ms() - 60 * MINUTE_MS
-    await write(cluster, [record_of(RunId.planned(long, an_hour_ago), Verdict.MISSED, reason="late")])
+    outage = {"range_end_ms": an_hour_ago + 12 * MINUTE_MS, "count": 38}
+    await write(cluster, [record_of(RunId.planned(long, an_hour_ago), Verdict.MISSED, reason="late", **outage)])
     await cluster.call("POST", f"/api/v1/jobs/{long}/run", {"reason": "try it"})
     await expect(page.locator("#health")).to_contain_text("The last run succeeded")
     await expect(page.locator("#health")).to_contain_text(
-        re.compile("One fire was missed, .*50 % 1 of 2, 1 missed", re.DOTALL)
+        re.compile(r"38 fires were missed, .* – .*: no worker could .*\..*100 % 1 of 1 runs that started", re.DOTALL)
     )
     await page.get_by_role("tab", name="Runs").click()
     await expect(page.locator("#recent tbody tr").first).to_contain_text(

@@ -24,10 +24,21 @@ const LEVELS = 8;
 /** The end of the output of the run that failed last; other runs' are not asked for. */
 const tail = { runId: "", text: "" };
 
+/** The record of the fires that were missed last: how many, until when and why. @type {any} */
+let range = {};
+
 /** @param {any} job as GET /jobs/{name} says @param {AbortSignal} signal */
 export async function showHealth(job, signal) {
   draw(job);
-  const { lastResult: last } = job;
+  const { lastResult: last } = job, { missedId } = tally(job.recent);
+  if (missedId && missedId !== range.id) {
+    try {
+      range = await get(`/runs/${encodeURIComponent(missedId)}`, { signal });
+      draw(job);
+    } catch (error) {
+      if (signal.aborted) throw error; // else the sentence says that there are some
+    }
+  }
   if (!last || !BAD.includes(last.status) || !last.startTime || last.runId === tail.runId) return;
   try {
     const found = await get(`/runs/${encodeURIComponent(last.runId)}/output`, { query: { tail: TAIL_LINES }, signal });
@@ -66,15 +77,18 @@ function stateOf(job) {
   if (!last && job.warnings?.length) return ["idle", "question-diamond-fill", [h("strong", {}, t("health.unknown")), " ", ...going]];
   if (!last && waiting) return ["warn", "hourglass-bottom", [h("strong", {}, around(t("health.waiting", { ...WHEN, why: whyOf({ ...waiting, verdict: "waiting" }) }), stamp(waiting.planTime, { zone })))]];
   if (!last) return going.length ? ["run", "play-circle-fill", [h("strong", {}, going), t("health.first")]] : ["idle", "circle-half", [h("strong", {}, t("health.never"))]];
-  const { streak: n, since, isAll, missed, missedMs } = tally(recent);
+  const { streak: n, since, isAll, missed, missedMs, missedId } = tally(recent);
+  const fires = range.id === missedId && range.count > 1 && around(
+    t(missed > 1 ? "health.range.times" : "health.range", { ...WHEN, n: range.count, times: missed, why: whyOf(range) }), [stamp(range.planTime, { zone }), " – ", stamp(range.rangeEndTime, { zone })]);
   const more = [...lastSuccess(job, zone), usual, ...going];
   if (BAD.includes(last.status)) {
     const many = isAll && recent.length >= MOST ? "health.failing.least" : "health.failing";
     const said = n > 1 ? t(many, { ...WHEN, n }) : t(`health.${last.status}`, WHEN);
-    return ["bad", "x-circle-fill", [h("strong", {}, around(said, stamp(since ?? last.planTime, { zone }))), " ", ...more]];
+    const misses = last.status === "missed" && fires;
+    return ["bad", "x-circle-fill", [h("strong", {}, misses && n === 1 ? misses : around(said, stamp(since ?? last.planTime, { zone }))), " ", misses && n > 1 && [...misses, " "], ...more]];
   }
   if (last.status === "success") {
-    const misses = missed ? [h("span", { class: "tone-warn" }, around(t("health.misses", { ...WHEN, n: missed }), stamp(missedMs ?? 0, { zone }))), " "] : [];
+    const misses = missed ? [h("span", { class: "tone-warn" }, fires || around(t("health.misses", { ...WHEN, n: missed }), stamp(missedMs ?? 0, { zone }))), " "] : [];
     return ["ok", "check-circle-fill", [h("strong", {}, around(t(n > 1 ? "health.well" : "health.success", { ...WHEN, n }), stamp(last.endTime ?? last.planTime, { as: "ago" }))), " ", ...misses, usual, ...going]];
   }
   const what = [word("verdict", last.status), whyOf(last)].filter(Boolean).join(", ");
@@ -87,7 +101,7 @@ const clock = (ms, zone) => parts(ms, zone).time;
 /** Where a time stands in a text. */
 const WHEN = { when: "\0" };
 
-/** A text with a time in it, which each language puts where it belongs. @param {string} text @param {HTMLElement | null} time @returns {Child[]} */
+/** A text with a time in it, which each language puts where it belongs. @param {string} text @param {Child} time @returns {Child[]} */
 function around(text, time) {
   const [before, after] = text.split(WHEN.when);
   return [before, time, after];
@@ -102,9 +116,9 @@ function lastSuccess({ lastSuccessTime, recent }, zone) {
 /** @param {any} job @returns {[string, Child | Child[]][]} */
 function figures({ recent, usualMs, spec, state, nextFire }) {
   const own = spec?.timezone;
-  const { owed, good, missed, took } = tally(recent);
+  const { owed, good, missed, took } = tally(recent), n = owed - missed; // a record of missed ones may be of many
   return [
-    ["health.rate", owed > 0 && [`${number(Math.floor((100 * good) / owed))} %`, h("span", { class: "sub" }, ` ${t("health.of", { good, n: owed })}${missed ? `, ${t("health.of.missed", { n: missed })}` : ""}`)]],
+    ["health.rate", n > 0 && [`${number(Math.floor((100 * good) / n))} %`, h("span", { class: "sub" }, ` ${t(missed ? "health.of.started" : "health.of", { good, n })}`)]],
     ["health.median", usualMs !== undefined && duration(usualMs)],
     ["health.p95", usualMs !== undefined && duration(took[Math.ceil(0.95 * took.length) - 1])],
     ["column.next", nextFire ? [stamp(nextFire.ms, { as: "until" }), h("span", { class: "sub" }, " ", stamp(nextFire.ms, { zone: own }), own && own !== zoneFor(own) && ` = ${clock(nextFire.ms, own)} ${own}`)] : state === "enabled" && spec?.after && t("jobs.after")],

@@ -12,7 +12,7 @@ export function tally(recent) {
   const streak = owed.slice(owed.findLastIndex((one) => isBad(one) !== isBad(owed.at(-1))) + 1);
   const missed = owed.filter(({ status }) => status === "missed"), good = owed.filter(({ status }) => status === "success");
   return {
-    owed: owed.length, good: good.length, missed: missed.length, missedMs: missed.at(-1)?.planTime, streak: streak.length, since: streak[0]?.planTime, isAll: streak.length === owed.length,
+    owed: owed.length, good: good.length, missed: missed.length, missedMs: missed.at(-1)?.planTime, missedId: missed.at(-1)?.runId, streak: streak.length, since: streak[0]?.planTime, isAll: streak.length === owed.length,
     took: good.flatMap(({ durationMs }) => durationMs ?? []).sort((one, other) => one - other),
   };
 }
