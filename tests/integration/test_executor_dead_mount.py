@@ -113,7 +113,8 @@ async def test_what_cannot_be_killed_is_told_as_stuck_and_not_waited_for(
         assert not runs.outcomes
         assert run_id in runs.executor.running, "it is shown until it is gone"
         mount.come_back()
-        assert (await runs.ended(gone)).verdict is Verdict.KILLED
+        for one in (run_id, gone):
+            assert (await runs.ended(one)).verdict is Verdict.KILLED
 
 
 async def test_closing_does_not_wait_for_what_cannot_be_killed(

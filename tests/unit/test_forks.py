@@ -28,7 +28,9 @@ def test_each_test_has_its_end_whatever_it_does_to_its_process(tmp_path: Path) -
     file = tmp_path / "test_some.py"
     file.write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "tests.support.forks", "-p", "no:cacheprovider", "-c", os.devnull]
-    answer = subprocess.run([*command, file], capture_output=True, text=True, check=False, timeout=60)
+    answer = subprocess.run(
+        [*command, file], capture_output=True, text=True, check=False, timeout=60, cwd=Path(__file__).parents[2]
+    )
     assert answer.returncode == 1, answer
     for told in (
         "assert not 'this'", "said\n", "its process has ended with 0", "its process has ended with -9",

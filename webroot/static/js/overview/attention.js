@@ -105,11 +105,12 @@ function forOne({ name, labels, runId, state }, look = "btn-plain") {
 }
 
 /** Beyond what one call takes nothing is offered: it would be for some of them. @param {Alike} group @param {string} key */
-function forAll({ jobs, names, count, result }, key) {
+function forAll(group, key) {
+  const { jobs, names, count, result } = group;
   const open = openOf(result.runId, result.jobName ?? jobs[0].name);
   if (names.length < count) return [open];
   const labels = jobs.map((/** @type {any} */ job) => job.labels);
-  return [open, ...["run", "pause", "silence"].map((action) => button(action, t("overview.jobs", { n: count }), labels, { "data-all": action, "data-group": key }))];
+  return [open, ...["run", "pause", "silence"].map((action) => button(action, `${t("overview.jobs", { n: count })}, ${errorOf(group)}`, labels, { "data-all": action, "data-group": key }))];
 }
 
 /** @param {string} runId @param {string} name of its job @param {string} [look] */
