@@ -301,7 +301,7 @@ def _run(command: list[str], environ: Mapping[str, str]) -> None:
 def _unpack(source: Path, target: Path) -> Mapping[str, Any]:
     """What `backup` has written, and nothing else, below the target; what the file says of itself.
 
-    Whoever made the file has said what each file in it has to be. That shows damage; who it was nobody knows.
+    The archive lists the checksum of each of its files. That shows damage, not who made the archive.
     """
     sums: dict[str, str] = {}
     told: Mapping[str, Any] | None = None

@@ -119,7 +119,7 @@ def _prose(comment: Comment) -> list[str]:
 
 
 def _is_out_of_use(comment: Comment) -> bool:
-    """Whether it is an entry that was put out of use: what stands above it is said of it."""
+    """Whether it is a commented-out entry: the comments above it describe that entry, not the next one."""
     text = _said(comment)
     try:
         parse_cron(" ".join(text.split()[: 1 if text.startswith("@") else 5]), timezone="UTC")
