@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
-from cli.arguments import GROUPS, LOGIN_COMMANDS, PROGRAMS
+from cli.arguments import GROUPS, LOGIN_COMMANDS, PROGRAMS, with_connection_behind
 from cli.errors import CommandError, ExitStatus
 from cli.printing import complain, say
 
@@ -24,7 +24,7 @@ _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = with_connection_behind(sys.argv[1:] if argv is None else argv)
     verb, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -49,6 +49,7 @@ PROGRAMS: Final = ("manager", "notifier", "worker")
 """What `etcron start` starts."""
 
 
+_CONNECTION: Final = ("--server", "--ca", "--profile")
 _LONGEST_USAGE: Final = 8
 """Lines."""
 
@@ -143,6 +144,25 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile", metavar="NAME", help="the login that is used, and its server (ETCRON_PROFILE, else default)"
     )
+
+
+def with_connection_behind(arguments: Sequence[str]) -> list[str]:
+    """The same command: options of the connection that stand before its noun, or between this and its verb, go behind.
+
+    ``etcron --server URL job list`` is what other programs of this kind take.
+    """
+    words, options, at = list(arguments), list[str](), 0
+    while at < min(2, len(words)):
+        if words[at].partition("=")[0] in _CONNECTION:
+            given = words[at : at + (1 if "=" in words[at] else 2)]
+            options += given
+            del words[at : at + len(given)]
+        else:
+            at += 1
+    if not words or words[0] not in (*GROUPS, *LOGIN_COMMANDS):
+        return list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    return [*words[:end], *options, *words[end:]]
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

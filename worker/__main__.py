@@ -27,7 +27,7 @@ from common.protocol.signatures import Trust
 from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
 from worker.identity import alone_on_this_machine, locked_directory
-from worker.launcher.accounts import isolates
+from worker.launcher.accounts import is_undecided
 from worker.metrics import Counts, MetricsPort
 from worker.record.spool import SpoolError
 
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log.warning("%s", note, extra={"action": "config.note"})
     if config.processes > 1:
         _log.warning("one worker; `etcron start worker` runs %s", config.processes, extra={"action": "config.note"})
-    if os.geteuid() == 0 and not isolates(config.allowed_users, config.default_user):
+    if is_undecided(config.allowed_users, config.default_user):
         remedy = "set defaultUser, and in allowedUsers those that jobs may name"
         _log.warning("commands may run as root here: %s", remedy, extra={"action": "config.note"})
     if config.no_new_privileges:

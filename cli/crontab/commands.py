@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from cli.accounts import Account, paused_if_new
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
 from cli.client import Client, Document, told
 from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
 from cli.job_saving import merged, setting, without_nulls
 from cli.manifests.carrying import carry_out, check, make_plan
-from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted
+from cli.manifests.plan import OWNER_LABEL, Step, Wanted
 from cli.printing import complain, print_json, say, tell
 from cli.progress import tracked
 from cli.times import machine_timezone
@@ -93,20 +93,18 @@ def _sync(arguments: argparse.Namespace) -> int:
 
 def _import(arguments: argparse.Namespace) -> int:
     lines = list(read_lines(read_given(arguments.file), system=arguments.system))
-    account = account_of(lines, arguments)
+    told = told_of(lines, arguments)
     with Client.of(arguments) as client:
-        account = checked(client, account)
-        refused = any(one.became is Became.REFUSED for one in account)
-        steps = _plan(client, account, arguments)
-        results: dict[str, str] = {}
-        if not (arguments.dry_run or (refused and arguments.strict)):
-            results = saved(client, steps)
-    _print(account, steps, results, arguments, refused=refused)
-    failed = "failed" in results.values()
-    return ExitStatus.NO if refused or failed else ExitStatus.OK
+        told = checked(client, told)
+        steps = _plan(client, told, arguments)
+        account = Account.of(told, steps, {})
+        if not (arguments.dry_run or (account.is_refused and arguments.strict)):
+            account = Account.of(told, steps, saved(client, steps))
+    _print(account, arguments)
+    return account.status
 
 
-def account_of(lines: Sequence[Line], arguments: argparse.Namespace, *, by_comment: bool = False) -> list[Told]:
+def told_of(lines: Sequence[Line], arguments: argparse.Namespace, *, by_comment: bool = False) -> list[Told]:
     """What becomes of every line, as far as that can be told without a manager."""
     timezone, origin = (arguments.tz, "--tz") if arguments.tz else machine_timezone()
     try:
@@ -181,12 +179,7 @@ def _plan(client: Client, account: Sequence[Told], arguments: argparse.Namespace
     wanted = [wanted_of(one) for one in account if one.document is not None]
     over = partial(over_what_is_there, said=said_of(arguments))
     steps = make_plan(client, wanted, owner=arguments.owner, over=over)
-    return [
-        replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
-        if step.action is Action.CREATE and not arguments.enable
-        else step
-        for step in steps
-    ]
+    return steps if arguments.enable else paused_if_new(steps)
 
 
 def saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
@@ -195,7 +188,7 @@ def saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
     try:
         failed = carry_out(client, steps, done=lambda step, result: results.update({step.name: result}))
     except CommandError as error:
-        message = f"{error}\n{len(results)} of {len(steps)} jobs were saved; import again for the rest"
+        message = f"{error}\n{len(results)} of {len(steps)} jobs were saved; the same command again saves the rest"
         raise CommandError(message, error.status) from error
     for one in failed:
         results[one.step.name] = "failed"
@@ -203,70 +196,15 @@ def saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
     return results
 
 
-# The account
-
-
-def _print(
-    account: Sequence[Told],
-    steps: Sequence[Step],
-    results: Mapping[str, str],
-    arguments: argparse.Namespace,
-    *,
-    refused: bool,
-) -> None:
-    by_name = {step.name: step for step in steps}
-    intended = {Action.CREATE: "to create", Action.CHANGE: "to change"}
-    outcomes = {name: results.get(name) or intended.get(step.action, "unchanged") for name, step in by_name.items()}
+def _print(account: Account, arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
-        lines = [
-            {
-                "line": one.line.number, "text": one.line.text, "became": str(one.became), "notes": list(one.notes),
-                "job": one.document, "result": outcomes.get(one.name),
-            }
-            for one in account
-        ]  # fmt: skip
+        lines = [{"line": one.line.number, "text": one.line.text, **account.document(one)} for one in account.told]
         print_json({"dryRun": arguments.dry_run, "lines": lines})
         return
-    width = len(str(len(account)))
-    for one in account:
-        for index, text in enumerate(line_texts(one, by_name.get(one.name), outcomes.get(one.name))):
-            tell(f"{one.line.number if index == 0 else '':>{width}}  {text}".rstrip())
-    tell()
-    tell(summary(account, outcomes))
-    if refused and arguments.strict:
+    account.tell()
+    if account.is_refused and arguments.strict:
         tell("nothing was imported, as lines were refused (--strict)")
     elif arguments.dry_run:
         tell("dry run: nothing was saved")
-    elif any(result == "created" for result in results.values()) and not arguments.enable:
+    elif account.has_new and not arguments.enable:
         tell("new jobs are paused: look at them (etcron job list), then etcron job resume NAME ...")
-
-
-def line_texts(one: Told, step: Step | None, outcome: str | None) -> list[str]:
-    """What became of a line, and why."""
-    match one.became:
-        case Became.JOB if one.document is not None:
-            paused = ", paused" if step is not None and step.state_after == "paused" else ""
-            job = one.document
-            head = f"job {one.name} ({outcome}{paused}): {job['cronExpr']}  {job['command']}"
-            return [head, *(f"  {note}" for note in one.notes)]
-        case Became.REFUSED:
-            return [f"REFUSED: {one.line.text.strip()[:200]}", *(f"  {note}" for note in one.notes)]
-        case Became.VARIABLE:
-            return [f"variable {one.notes[0]}"]
-        case _:
-            return [str(one.became)]
-
-
-def summary(account: Sequence[Told], outcomes: Mapping[str, str]) -> str:
-    """How many lines became what."""
-    kinds = Counter(one.became for one in account)
-    results = Counter(outcomes.values())
-    jobs = ", ".join(f"{number} {result}" for result, number in sorted(results.items()))
-    counted = (Became.COMMENT, Became.VARIABLE, Became.JOB)
-    told_kinds = [
-        f"{kinds[kind]} {kind}{'s' if kind in counted and kinds[kind] != 1 else ''}"
-        + (f" ({jobs})" if kind is Became.JOB and jobs else "")
-        for kind in Became
-        if kinds[kind]
-    ]
-    return f"{len(account)} lines: {', '.join(told_kinds) or 'nothing'}"

@@ -73,8 +73,7 @@ class Source:
 
         CommandError: it is not ``before`` any more, or cannot be written; then it is as it was.
         """
-        if self.read() != before:
-            raise CommandError(f"{self.title} was changed meanwhile; nothing was done, try again", ExitStatus.CONFLICT)
+        self.refuse_change(before)
         copy = self._keep_copy(before)
         if self.path is None:
             done = _run(["crontab", *self._whose, "-"], stdin=after.encode())
@@ -92,6 +91,11 @@ class Source:
                 f"{self.title} is not what was written; look at it (it was: {copy})", ExitStatus.CONFLICT
             )
         return copy
+
+    def refuse_change(self, before: str) -> None:
+        """CommandError: it is not ``before`` any more."""
+        if self.read() != before:
+            raise CommandError(f"{self.title} was changed meanwhile; nothing was done, try again", ExitStatus.CONFLICT)
 
     @property
     def _whose(self) -> list[str]:

@@ -18,10 +18,12 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, Final
 
+from cli.accounts import Account, paused_if_new
 from cli.client import Client, job_path
-from cli.crontab.commands import account_of, checked, line_texts, over_what_is_there, said_of, saved, summary, wanted_of
+from cli.crontab.commands import checked, over_what_is_there, said_of, saved, told_of, wanted_of
 from cli.crontab.sources import STDIN, Source, is_user, name_of, source_of
 from cli.crontab.takeover import Line, Takeover, lines_of, why_not_ready
+from cli.crontab.until_now import UntilNow, daemon_here, until_now
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.carrying import make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Row, Step
@@ -49,22 +51,23 @@ def sync(arguments: argparse.Namespace) -> int:
     arguments.owner = arguments.owner or source.owner
     text = source.read()
     lines = list(read_lines(text, system=source.user is None, taken=True))
-    account = [_with_user(one, source) for one in account_of(lines, arguments, by_comment=True)]
+    daemon = daemon_here()
+    before = until_now(told_of(lines, arguments, by_comment=True), source, text, daemon)
+    told = [_with_user(one, source) for one in before.told]
     with Client.of(arguments) as client:
         rows = {row["name"]: row for row in client.items("/api/v1/jobs", _owned_by(arguments.owner), warnings=[])}
-        account = renamed(account, rows)
-        account = _of_known_users(client, checked(client, account))
+        told = _of_known_users(client, checked(client, renamed(told, rows)))
         problems = list[str]()
-        by_cron = [line.job for line in lines_of(account) if source.is_live and not line.is_taken]
+        by_cron = [line.job for line in lines_of(told) if source.is_live and not line.is_taken]
         if not arguments.dry_run:
             problems += _pause(client, [name for name in by_cron if _is_enabled(rows.get(name))], _CRON_RUNS_IT)
         steps = make_plan(
-            client, [wanted_of(one) for one in account if one.document is not None], owner=arguments.owner, prune=True,
+            client, [wanted_of(one) for one in told if one.document is not None], owner=arguments.owner, prune=True,
             over=partial(over_what_is_there, said=said_of(arguments)),
         )  # fmt: skip
         _refuse_strangers(steps, arguments.owner)
         gone = [step.name for step in steps if step.action is Action.PRUNE and step.state_before == "enabled"]
-        steps = [_paused(step) for step in steps if step.action is not Action.PRUNE]
+        steps = paused_if_new(step for step in steps if step.action is not Action.PRUNE)
         results: dict[str, str] = {}
         if not arguments.dry_run:
             results = saved(client, steps)
@@ -72,11 +75,12 @@ def sync(arguments: argparse.Namespace) -> int:
             # A job of that name and command which did not bear the label of this crontab yet.
             enabled = {step.name for step in steps if step.state_after == "enabled"}
             problems += _pause(client, [name for name in by_cron if name in enabled], _CRON_RUNS_IT)
-        _print(account, steps, results, gone, arguments, source)
+        account = Account.of(told, steps, results)
+        _print(account, gone, arguments, source, before)
         if not arguments.dry_run and (arguments.takeover or arguments.give_back):
-            problems += _change_hands(client, source, text, account, arguments)
-    refused = any(one.became is Became.REFUSED for one in account)
-    return ExitStatus.NO if refused or problems or "failed" in results.values() else ExitStatus.OK
+            takeover = Takeover(client, source, text, daemon=daemon, ignored=before.ignored is not None)
+            problems += _change_hands(client, takeover, told, arguments)
+    return ExitStatus.NO if problems else account.status
 
 
 def renamed(account: Sequence[Told], rows: Mapping[str, Row]) -> list[Told]:
@@ -204,12 +208,6 @@ def _refuse_strangers(steps: Iterable[Step], owner: str) -> None:
         )  # fmt: skip
 
 
-def _paused(step: Step) -> Step:
-    if step.action is not Action.CREATE:
-        return step
-    return replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
-
-
 def _is_enabled(row: Row | None) -> bool:
     return row is not None and row["state"] == "enabled"
 
@@ -229,13 +227,15 @@ def _pause(client: Client, names: Iterable[str], why: str) -> list[str]:
 
 
 def _change_hands(
-    client: Client, source: Source, text: str, account: Sequence[Told], arguments: argparse.Namespace
-) -> list[str]:
-    """Take over what is ready, or give back; the names of the jobs that are not ready."""
-    takeover, lines = Takeover(client, source, text), lines_of(account)
+    client: Client, takeover: Takeover, told: Sequence[Told], arguments: argparse.Namespace
+) -> list[str]:  # fmt: skip
+    """Take over what is ready, or give back; the names of the jobs that stay where they are."""
+    lines = lines_of(told)
     if arguments.give_back:
-        takeover.give_back([line for line in lines if line.is_taken])
-        return []
+        delayed = takeover.give_back([line for line in lines if line.is_taken])
+        for job, reason in delayed.items():
+            say(f"{job}: stays with etcron: {reason}; give it back then")
+        return list(delayed)
     unfinished = takeover.unfinished
     ready, not_ready = list[Line](), dict[str, str]()
     for line in (one for one in lines if not one.is_taken):
@@ -253,40 +253,32 @@ def _change_hands(
 
 
 def _print(
-    account: Sequence[Told], steps: Sequence[Step], results: Mapping[str, str], gone: Sequence[str],
-    arguments: argparse.Namespace, source: Source,
+    account: Account, gone: Sequence[str], arguments: argparse.Namespace, source: Source, before: UntilNow
 ) -> None:  # fmt: skip
-    by_name = {step.name: step for step in steps}
-    intended = {Action.CREATE: "to create", Action.CHANGE: "to change"}
-    outcomes = {name: results.get(name) or intended.get(step.action, "unchanged") for name, step in by_name.items()}
+    who = {one.line.number: _who(one, source, account.steps.get(one.name), before) for one in account.told}
     if arguments.output == "json":
         lines = [
-            {
-                "line": one.line.number, "text": one.line.text, "became": str(one.became), "notes": list(one.notes),
-                "job": one.document, "result": outcomes.get(one.name), "runs": _who(one, source, by_name.get(one.name)),
-            }
-            for one in account
-        ]  # fmt: skip
-        document = {"dryRun": arguments.dry_run, "source": source.title, "owner": arguments.owner, "gone": list(gone)}
-        print_json({**document, "lines": lines})
+            {"line": one.line.number, "text": one.line.text, **account.document(one), "runs": who[one.line.number]}
+            for one in account.told
+        ]
+        print_json({
+            "dryRun": arguments.dry_run, "source": source.title, "owner": arguments.owner, "gone": list(gone),
+            "ignored": before.ignored, "lines": lines,
+        })  # fmt: skip
         return
-    width = len(str(len(account)))
-    for one in account:
-        step = by_name.get(one.name)
-        texts = line_texts(one, step, outcomes.get(one.name))
-        if one.document is not None:
-            texts.insert(1, f"  {_who(one, source, step)}; as {one.document.get('user') or 'the user of its worker'}")
-        for index, text in enumerate(texts):
-            tell(f"{one.line.number if index == 0 else '':>{width}}  {text}".rstrip())
-    tell()
-    tell(summary(account, outcomes))
+    if before.ignored is not None:
+        tell(before.ignored, "")
+    replace(account, beside={
+        one.line.number: f"{who[one.line.number]}; as {one.document.get('user') or 'the user of its worker'}"
+        for one in account.told if one.document is not None
+    }).tell()  # fmt: skip
     if gone:
         tell(f"{'to be paused' if arguments.dry_run else 'paused'}, as their lines are gone: {', '.join(gone)}")
     if arguments.dry_run:
         tell("dry run: nothing was saved")
 
 
-def _who(one: Told, source: Source, step: Step | None) -> str:
+def _who(one: Told, source: Source, step: Step | None, before: UntilNow) -> str:
     """Who runs the line."""
     if one.document is None or not isinstance(one.line, Entry):
         return ""
@@ -294,5 +286,6 @@ def _who(one: Told, source: Source, step: Step | None) -> str:
     if one.line.taken:
         return "etcron runs it" if is_enabled else "out of the crontab, and its job is paused: neither runs it"
     if source.is_live:
-        return "cron runs it"
+        is_run = before.ignored is None and one.line.number not in before.never
+        return "cron runs it" if is_run else "neither runs it"
     return "etcron runs it" if is_enabled else "its job is paused"

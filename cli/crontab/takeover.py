@@ -24,10 +24,13 @@ from cli.crontab.sources import Source, state_directory
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.plan import Row
 from cli.places import refuse_others_place
-from cli.printing import say, tell
+from cli.printing import say, tell, warn
+from cli.times import local
 from common.clock import Clock, SystemClock
+from common.crontab.daemons import Daemon
 from common.crontab.jobs import Told
 from common.crontab.lines import TAKEN, Entry
+from common.instants import iso
 
 _FIRST_S: Final = 3.0
 _LAST_S: Final = 45.0
@@ -35,6 +38,12 @@ _LAST_S: Final = 45.0
 _CLOCKS_DIFFER_S: Final = 2.0
 _BEATS_WITHIN_S: Final = 12.0
 _LOOK_S: Final = 0.25
+_DELAYS_S: Final = 600.0
+"""A give-back waits so long for fires whose random delay goes on."""
+_LOOK_AT_FIRES_S: Final = 2.0
+_NEWEST: Final = 10
+_SKIPS: Final = "skips "
+"""So begin the warnings of a pause that takes fires away."""
 _GREEN: Final = "success"
 
 
@@ -73,11 +82,18 @@ def why_not_ready(row: Row | None) -> str | None:
 class Takeover:
     """One crontab, and the jobs of its lines."""
 
-    def __init__(self, client: Client, source: Source, text: str) -> None:
-        """``text``: of the crontab, as it was read."""
+    def __init__(
+        self, client: Client, source: Source, text: str, *, daemon: Daemon | None, ignored: bool = False,
+        clock: Clock | None = None, sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        """``text``: of the crontab, as it was read. ``daemon``: what runs it; ``ignored``: and runs nothing of it."""
         self._client = client
         self._source = source
         self._text = text
+        self._delays = daemon is None or daemon.spreads
+        self._ignored = ignored
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
         self._note = state_directory() / "crontabs" / f"{source.owner}.unfinished"
 
     @property
@@ -106,24 +122,63 @@ class Takeover:
         self._note.unlink(missing_ok=True)
         tell(*(f"{job}: etcron runs it from now on" for job in sorted(jobs)))
 
-    def give_back(self, lines: Collection[Line]) -> None:
-        """The jobs are paused, then their lines come back into the crontab. CommandError says how far it came."""
+    def give_back(self, lines: Collection[Line]) -> dict[str, str]:
+        """The jobs are paused, then their lines come back into the crontab; a fire whose delay goes on is waited for.
+
+        Why jobs stay with etcron, as their fires took too long. CommandError says how far it came.
+        """
+        left, until, said = list(lines), self._clock.monotonic() + _DELAYS_S, set[str]()
+        while left:
+            wait_between_minutes()
+            delayed = {job: why for job in sorted({line.job for line in left}) if (why := self._delayed(job))}
+            self._give([line for line in left if line.job not in delayed])
+            left = [line for line in left if line.job in delayed]
+            if not left or self._clock.monotonic() >= until:
+                return delayed
+            for job in delayed.keys() - said:
+                say(f"{job}: waits: {delayed[job]}")
+            said |= delayed.keys()
+            self._sleep(_LOOK_AT_FIRES_S)
+        return {}
+
+    def _give(self, lines: Collection[Line]) -> None:
         if not lines:
             return
-        wait_between_minutes()
+        self._source.refuse_change(self._text)
         for job in sorted({line.job for line in lines}):
             self._switch(job, "pause", "the crontab is as it was, and some of its jobs are paused")
         self._rewrite(lines, lambda line: line.removeprefix(TAKEN))
         self._note.unlink(missing_ok=True)
-        tell(*(f"{line.job}: cron runs it from now on" for line in lines))
+        now = "its line is back, and cron runs nothing of the file" if self._ignored else "cron runs it from now on"
+        tell(*(f"{line.job}: {now}" for line in lines))
+
+    def _delayed(self, job: str) -> str | None:
+        """Why its line may not change hands yet: a fire of it was due and waits for its random delay, or would have
+        waited with cron, too, which then runs it once more."""
+        spec: Mapping[str, Any] = (self._client.find(job_path(job)) or {}).get("spec") or {}
+        jitter_ms = int(spec.get("jitterSeconds") or 0) * 1000
+        if not jitter_ms:
+            return None
+        after = iso(self._clock.wall_ms() - jitter_ms)
+        for fire in self._client.get(job_path(job, "fires"), {"from": after, "limit": _NEWEST})["items"]:
+            at, by = local(fire["planTime"]), local(fire["planTime"] + jitter_ms)
+            if fire["verdict"] == "planned" or (spec.get("broadcast") and fire["verdict"] != "none"):
+                return f"its fire of {at} has a random delay, and starts by {by}"
+            if self._delays and fire["verdict"] != "none":
+                return (
+                    f"cron, too, would run its fire of {at}, by {by} (RANDOM_DELAY); where its fires come closer "
+                    f"together, pause it as long before: etcron job pause {job}"
+                )
+        return None
 
     def _switch(self, job: str, how: str, so_far: str) -> None:
         try:
-            self._client.post(job_path(job, how), {"reason": f"{self._source.title}: etcron crontab sync"})
+            answer = self._client.post(job_path(job, how), {"reason": f"{self._source.title}: etcron crontab sync"})
         except CommandError as error:
             if how == "pause" and isinstance(error, ProblemError) and error.status is ExitStatus.NOT_FOUND:
                 return  # no job, so nothing that etcron would run
             raise CommandError(f"{job}: {error}\n{so_far}; run the same command again", error.status) from error
+        warn(f"{job}: {text}: neither runs it" for text in answer["warnings"] if text.startswith(_SKIPS))
 
     def _rewrite(self, lines: Collection[Line], change: Callable[[str], str]) -> None:
         numbers = {line.number for line in lines}

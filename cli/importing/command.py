@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
+from cli.accounts import Account, paused_if_new
 from cli.arguments import EXIT_STATUSES, Parser, add_output, add_server
 from cli.client import Client
-from cli.crontab.commands import checked, over_what_is_there, said_of, saved, summary, wanted_of
+from cli.crontab.commands import checked, over_what_is_there, said_of, saved, wanted_of
 from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
 from cli.importing.found import Found, UnreadableError
@@ -18,7 +17,7 @@ from cli.importing.systemd import systemd
 from cli.importing.systems import SYSTEMS
 from cli.job_saving import merged, without_nulls
 from cli.manifests.carrying import make_plan
-from cli.manifests.plan import OWNER_LABEL, Action, Step
+from cli.manifests.plan import OWNER_LABEL
 from cli.printing import print_json, tell
 from common.crontab.jobs import Became, Told
 from common.crontab.lines import Line
@@ -58,22 +57,20 @@ def parser() -> Parser:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    account = _account(arguments)
+    told = _told(arguments)
     said = said_of(arguments)
     with Client.of(arguments) as client:
-        account = checked(client, account)
-        steps = make_plan(
-            client, [wanted_of(one) for one in account if one.document is not None], owner=arguments.owner,
+        told = checked(client, told)
+        steps = paused_if_new(make_plan(
+            client, [wanted_of(one) for one in told if one.document is not None], owner=arguments.owner,
             over=lambda document, spec: over_what_is_there(document, spec, said),
-        )  # fmt: skip
-        steps = [_paused(step) if step.action is Action.CREATE else step for step in steps]
-        results = {} if arguments.dry_run else saved(client, steps)
-    _print(account, steps, results, arguments)
-    failed = any(one.became is Became.REFUSED for one in account) or "failed" in results.values()
-    return ExitStatus.NO if failed else ExitStatus.OK
+        ))  # fmt: skip
+        account = Account.of(told, steps, {} if arguments.dry_run else saved(client, steps), what="entries")
+    _print(account, arguments)
+    return account.status
 
 
-def _account(arguments: argparse.Namespace) -> list[Told]:
+def _told(arguments: argparse.Namespace) -> list[Told]:
     try:
         found = list(_READERS[arguments.system](read_given(arguments.file)))
     except UnreadableError as error:
@@ -107,35 +104,13 @@ def _why_not(one: Found, names: set[str], prefix: str) -> str | None:
     return None
 
 
-def _paused(step: Step) -> Step:
-    return replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
-
-
-def _print(
-    account: Iterable[Told], steps: Iterable[Step], results: Mapping[str, str], arguments: argparse.Namespace
-) -> None:  # fmt: skip
-    by_name = {step.name: step for step in steps}
-    intended = {Action.CREATE: "to create", Action.CHANGE: "to change"}
-    outcomes = {name: results.get(name) or intended.get(step.action, "unchanged") for name, step in by_name.items()}
-    account = list(account)
+def _print(account: Account, arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
-        print_json({"dryRun": arguments.dry_run, "jobs": [
-            {"title": one.line.text, "became": str(one.became), "notes": list(one.notes), "job": one.document,
-             "result": outcomes.get(one.name)}
-            for one in account
-        ]})  # fmt: skip
+        jobs = [{"title": one.line.text, **account.document(one)} for one in account.told]
+        print_json({"dryRun": arguments.dry_run, "jobs": jobs})
         return
-    for one in account:
-        if one.document is None:
-            tell(f"REFUSED: {one.line.text[:200]}", *(f"  {note}" for note in one.notes))
-            continue
-        when = one.document.get("cronExpr") or one.document.get("every") or one.document.get("after")
-        tell(
-            f"job {one.name} ({outcomes.get(one.name)}): {when}  {one.document['command']}",
-            *(f"  {note}" for note in one.notes),
-        )
-    tell("", summary(account, outcomes).replace(" lines:", " found:", 1))
+    account.tell()
     if arguments.dry_run:
         tell("dry run: nothing was saved")
-    elif "created" in results.values():
+    elif account.has_new:
         tell("new jobs are paused: run them by hand, stop the old ones, then etcron job resume NAME ...")

@@ -322,8 +322,9 @@ def _unpack(source: Path, target: Path) -> Mapping[str, Any]:
                 sums[member.name] = _write(tar, member, target / member.name)
         while whole.read(1024 * 1024):  # the checksum of all of it is at the end, and tar has not read so far
             pass
-    if about["format"] == _FORMAT:
-        _compare(sums, told or {}, source)
+    if about["format"] == _FORMAT and sums != (wanted := dict(told or {})):
+        odd = min(name for name in {*sums, *wanted} if sums.get(name) != wanted.get(name))
+        raise CommandError(f"{source} is damaged: {odd[:200]!r} is not what was saved", ExitStatus.REFUSED)
     if not (target / _DATA).is_dir():
         raise _no_backup(source)
     return about
@@ -375,9 +376,3 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> str:
         file.flush()
         os.fsync(file.fileno())
     return hashed.digest
-
-
-def _compare(found: Mapping[str, str], told: Mapping[str, Any], source: Path) -> None:
-    odd = sorted(name for name in {*found, *told} if found.get(name) != told.get(name))
-    if odd:
-        raise CommandError(f"{source} is damaged: {odd[0][:200]!r} is not what was saved", ExitStatus.REFUSED)

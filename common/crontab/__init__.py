@@ -4,6 +4,7 @@
     commands        (command_text.py) `%` and `\\%`; what would be stdin becomes a pipe
     jobs            (jobs.py)         the entry and the variables above it become a job, or a reason why not; five
                                       fields become seven, unless they mean something else here
+    daemons         (daemons.py)      what the cron of a machine reads otherwise than etcron does
     names           (names.py)        the job's name, from its command: the same at each import
 
 A crontab says what runs on one machine. Where a line cannot be told truly, it is refused with the reason, and the

@@ -105,17 +105,12 @@ def translate(
             if labels:
                 told.document["labels"] = dict(labels)
         if isinstance(line, Comment) and not _is_out_of_use(line):
-            above += _prose(line)
+            if (text := _said(line)) and not _NOT_PROSE.fullmatch(text):  # neither a ruler nor a header
+                above.append(text)
         else:
             above = []
         account.append(told)
     return account
-
-
-def _prose(comment: Comment) -> list[str]:
-    """What a comment says to people; nothing where it is a ruler or a header."""
-    text = _said(comment)
-    return [] if not text or _NOT_PROSE.fullmatch(text) else [text]
 
 
 def _is_out_of_use(comment: Comment) -> bool:
@@ -279,7 +274,7 @@ def _set_channel(settings: _Settings, value: str) -> str:
         return "MAILTO: of the jobs below no output is mailed"
     return (
         f"MAILTO: the jobs below send their output and failures to the channel {settings.channel}; if there is none, "
-        f"make it (etcron channel add {settings.channel} email --to {value} --from ... --host ...), and import again"
+        f"make it first (etcron channel add {settings.channel} email --to {value} --from ... --host ...)"
     )
 
 

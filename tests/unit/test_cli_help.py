@@ -31,8 +31,10 @@ from cli import (
     users,
     workers,
 )
-from cli.arguments import LOGIN_COMMANDS
+from cli.__main__ import main
+from cli.arguments import GROUPS, LOGIN_COMMANDS, with_connection_behind
 from cli.crontab import commands as crontab_commands
+from cli.errors import ExitStatus
 
 _GROUPS = {
     "job": jobs.parser, "run": runs.parser, "worker": workers.parser,
@@ -126,3 +128,27 @@ def test_only_what_the_fields_of_a_job_mean_loads_their_definition(line: str, is
     )
     done = subprocess.run([sys.executable, "-c", code, *line.split()], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == str(is_loaded)
+
+
+@pytest.mark.parametrize(
+    "option", [("--server", "http://h:1"), ("--server=http://h:1",), ("--ca", "f"), ("--profile", "job")]
+)
+def test_where_the_manager_is_may_be_said_before_the_noun_or_the_verb(option: tuple[str, ...]) -> None:
+    rest = ("list", "x", "--", "--server", "echoed")
+    for noun in (*GROUPS, *LOGIN_COMMANDS):
+        behind = [noun, "list", "x", *option, "--", "--server", "echoed"]
+        assert with_connection_behind([*option, noun, *rest]) == behind
+        assert with_connection_behind([noun, *option, *rest]) == behind
+        assert with_connection_behind([noun, "list", "x", *option]) == [noun, "list", "x", *option]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "--server", "--server URL", "--server URL up", "start worker --ca f", "--version"]
+)
+def test_what_has_no_noun_stays_as_it_was_given(line: str) -> None:
+    assert with_connection_behind(line.split()) == line.split()
+
+
+def test_a_server_before_the_noun_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--server", "http://127.0.0.1:9", "job", "list"]) == ExitStatus.UNAVAILABLE
+    assert "cannot reach http://127.0.0.1:9" in capsys.readouterr().err

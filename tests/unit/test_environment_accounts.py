@@ -7,7 +7,7 @@ import pwd
 
 import pytest
 
-from worker.launcher.accounts import Account, Accounts, Credentials, RefusedUserError
+from worker.launcher.accounts import Account, Accounts, Credentials, RefusedUserError, is_undecided, isolates
 
 OWN = pwd.getpwuid(os.geteuid()).pw_name
 NOBODY = pwd.getpwnam("nobody")
@@ -95,3 +95,18 @@ def test_default_user_of_a_worker_that_is_not_root_is_its_own_or_refused(monkeyp
     assert accounts("root", default="nobody").of(None) == Account.own()
     with pytest.raises(RefusedUserError, match="cannot become anybody else"):
         accounts(default="daemon").of(None)
+
+
+@pytest.mark.parametrize(
+    ("euid", "allowed", "default", "undecided", "isolated"),
+    [
+        (0, (), None, True, False), (0, (), "nobody", False, True), (0, ("nobody",), None, False, True),
+        (0, ("root",), "nobody", False, False), (0, (), "root", False, False), (1000, (), None, False, False),
+    ],
+)  # fmt: skip
+def test_a_worker_of_root_asks_as_whom_commands_run_unless_somebody_has_decided_it(
+    monkeypatch: pytest.MonkeyPatch, euid: int, allowed: tuple[str, ...], default: str | None, undecided: bool,
+    isolated: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    assert (is_undecided(allowed, default), isolates(allowed, default)) == (undecided, isolated)

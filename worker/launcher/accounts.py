@@ -112,5 +112,10 @@ def isolates(allowed: Collection[str], default: str | None) -> bool:
     return os.geteuid() == 0 and bool(allowed or default) and "root" not in (*allowed, default)
 
 
+def is_undecided(allowed: Collection[str], default: str | None) -> bool:
+    """Whether commands run as root since nobody has said as whom they run; who names root there has decided it."""
+    return os.geteuid() == 0 and not (allowed or default)
+
+
 def _home(entry: pwd.struct_passwd) -> str:
     return entry.pw_dir if os.path.isdir(entry.pw_dir) else "/"

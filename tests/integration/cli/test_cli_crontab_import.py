@@ -33,12 +33,13 @@ async def test_accounts_for_every_line_and_imports_the_others(etcron: Etcron, wr
     assert result.status == 1
     assert result.err == "times are those of Europe/Berlin (--tz)\n"
     lines = result.out.splitlines()
-    assert [line.split()[:2] for line in lines[:-2] if line[:1].isdigit()] == [
+    assert [line.split()[:2] for line in lines[:-4] if line[:1].isdigit()] == [
         ["1", "comment"], ["2", "variable"], ["3", "variable"], ["4", "blank"], ["5", "job"], ["6", "job"],
         ["7", "REFUSED:"],
     ]  # fmt: skip
-    assert lines[4].endswith("(created, paused): 0 30 2 * * * *  /usr/local/bin/backup.sh --full")
+    assert lines[4].endswith("(created, paused) [1]: 0 30 2 * * * *  /usr/local/bin/backup.sh --full")
     assert "5/10 is 5 alone to most crons" in result.out
+    assert lines[-4].startswith("[1] lines 5-6: no notifications: "), "what holds for several is told once"
     assert "7 lines: 1 blank, 1 comment, 2 variables, 2 jobs (2 created), 1 refused" in lines
     assert await states(etcron) == {"backup.sh": "paused", "poll": "paused"}
     row = (await etcron.ok("job", "list", "-q", "backup", "-o", "json")).json[0]

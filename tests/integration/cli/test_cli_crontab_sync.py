@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import os
 from collections.abc import Callable
@@ -10,21 +11,29 @@ from typing import Any
 
 import pytest
 
-from cli.crontab.takeover import compare_workers_clocks
+from cli.client import Client
+from cli.crontab.sources import Source
+from cli.crontab.takeover import Line, Takeover, compare_workers_clocks
 from cli.errors import CommandError, ExitStatus
+from common.clock import SystemClock
+from common.crontab.daemons import Daemon, Kind
 from common.crontab.lines import TAKEN
+from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
 from common.protocol.member import Beat, RunsAs
 from common.protocol.run import Verdict
+from common.schedules.schedule import dispatch_ms
 from tests.integration.cli.conftest import Etcron
+from tests.support.clocks import OffClock
 from tests.support.joining import join
-from tests.support.managing import Managed
+from tests.support.managing import Managed, Place, managing
 from tests.support.open_runs import record_of
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 Write = Callable[[str, str], str]
 
+HOUR_MS = 3_600_000
 BACKUP, REPORT = "30 2 * * * /opt/backup --full", "0 7 * * 1-5 /opt/report"
 CRONTAB = f"""\
 # Nightly backup
@@ -187,6 +196,69 @@ async def test_a_manager_whose_clock_is_off_takes_nothing_over(
     result = await etcron(*sync(path, "--takeover", "--untested"))
     assert (result.status, "clock and this machine's differ by" in result.err) == (4, True)
     assert Path(path).read_text() == CRONTAB
+
+
+DEBIAN = Daemon(kind=Kind.DEBIAN, version="3.0pl1-162")
+CRONIE = Daemon(kind=Kind.CRONIE, version="1.7.2")
+DELAYED = f"RANDOM_DELAY=50\n# Nightly\n0 * * * * /opt/backup\nRANDOM_DELAY=0\n{REPORT}\n"
+
+
+class _Moved(OffClock):
+    """All its clocks are moved."""
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.offset_ms / 1000
+
+    def move_to(self, ms: int) -> None:
+        self.offset_ms += ms - self.wall_ms()
+
+
+def _delayed_fire() -> tuple[int, int]:
+    """The next fire of the job `nightly` that starts 12 to 30 minutes late, and when it starts."""
+    spec = parse_job({"name": "nightly", "command": "x", "cronExpr": "@hourly", "timezone": "UTC"})
+    plan_ms = SystemClock().wall_ms() // HOUR_MS * HOUR_MS + HOUR_MS
+    while not 720_000 <= (at_ms := dispatch_ms("nightly", spec.schedule, 3000, plan_ms)) - plan_ms <= 1_800_000:
+        plan_ms += HOUR_MS
+    return plan_ms, at_ms
+
+
+@pytest.mark.parametrize(
+    ("daemon", "after_its_time_s", "after_its_start_s", "stays"),
+    [(DEBIAN, 0, 5, ""), (DEBIAN, 631, 0, "nightly"), (CRONIE, 0, 606, "nightly"), (CRONIE, 3001, 0, "")],
+    ids=["its delay is over", "it takes too long", "with cronie", "with cronie, its longest delay is over"],
+)
+async def test_a_line_is_given_back_once_the_random_delay_of_its_fire_is_over(
+    place: Place, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], daemon: Daemon,
+    after_its_time_s: int, after_its_start_s: int, stays: str,
+) -> None:  # fmt: skip
+    path, clock, waited = Path(write("tab", DELAYED)), _Moved(), list[str]()
+    plan_ms, at_ms = _delayed_fire()
+    async with managing(place, clock=clock) as manager:
+        server = str(manager.http.make_url("/"))
+        await Etcron(server=server, monkeypatch=monkeypatch).ok(*sync(str(path), "--takeover", "--untested"))
+        (report,) = [row["name"] for row in (await manager.get("/api/v1/jobs"))["items"] if row["name"] != "nightly"]
+        clock.move_to(plan_ms + 30_000 if daemon is DEBIAN else at_ms + 5_000)
+
+        def sleep(_: float) -> None:
+            waited.append(path.read_text())
+            clock.move_to(at_ms + after_its_start_s * 1000 if after_its_start_s else plan_ms + after_its_time_s * 1000)
+
+        def give_back() -> dict[str, str]:
+            with Client([server]) as client:
+                source = Source(path=path, user=getpass.getuser(), is_live=True)
+                takeover = Takeover(client, source, path.read_text(), daemon=daemon, clock=clock, sleep=sleep)
+                lines = [Line(number=number, job=job, is_taken=True) for number, job in ((3, "nightly"), (5, report))]
+                return takeover.give_back(lines)
+
+        left = await asyncio.to_thread(give_back)
+        states = {row["name"]: row["state"] for row in (await manager.get("/api/v1/jobs"))["items"]}
+    said = capsys.readouterr().err
+    assert [text.count(TAKEN) for text in waited] == [1], "the other line came back at once"
+    assert "nightly: waits: " in said
+    assert (list(left), path.read_text().count(TAKEN)) == ([stays] if stays else [], 1 if stays else 0)
+    assert states == {"nightly": "enabled" if stays else "paused", report: "paused"}
+    # No worker was there to start it in time: what runs by neither is said.
+    assert ("nightly: skips " in said, "started: neither runs it" in said) == (not stays, not stays)
 
 
 class _Workers:

@@ -24,7 +24,7 @@ async def test_jobs_are_saved_paused_and_what_cannot_be_is_told(etcron: Etcron) 
     assert (await etcron.ok("job", "list", "-o", "json")).json == []
     done = await etcron("import", "legacy", "-", "--owner", "legacy", "--set", "timeoutSeconds=60", stdin=export)
     assert done.status == 1
-    assert "job job1 (created): */5 * * * * * *  echo hello" in done.out
+    assert "job job1 (created, paused): */5 * * * * * *  echo hello" in done.out
     assert "REFUSED: job 2\n  " in done.out
     assert "another one is called job1 already" in done.out
     (row,) = (await etcron.ok("job", "list", "-o", "json")).json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -63,6 +64,17 @@ async def test_every_line_is_told_then_its_jobs_are_saved_in_one_step(manager: M
     assert [(one["field"], one["message"]) for one in problem["errors"]] == [
         ("text", "has no line that becomes a new job")
     ]
+
+
+async def test_of_crontabs_saved_at_once_one_makes_the_job(manager: Managed) -> None:
+    minutes = range(5)
+    answers = await asyncio.gather(*(
+        manager.http.post(PATH, json={"text": f"{minute} 1 * * * poll\n", "timezone": "UTC"}) for minute in minutes
+    ))  # fmt: skip
+    done = [(await one.json()).get("results", [{"ok": False}])[0]["ok"] for one in answers]
+    assert done.count(True) == 1, done
+    (job,) = (await manager.get("/api/v1/jobs"))["items"]
+    assert job["spec"]["cronExpr"] == f"0 {done.index(True)} 1 * * * *"
 
 
 @pytest.mark.parametrize(

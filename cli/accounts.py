@@ -1,0 +1,146 @@
+"""The account of an import, or a sync: what becomes of each line of a crontab, or of each entry of an export.
+
+What holds for several of them is told once, below, with their numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+
+from cli.client import Document
+from cli.errors import ExitStatus
+from cli.manifests.plan import Action, Step
+from cli.printing import tell
+from common.crontab.jobs import Became, Told
+
+_INTENDED: Final = {Action.CREATE: "to create", Action.CHANGE: "to change", Action.KEEP: "unchanged"}
+_COUNTED: Final = frozenset({Became.COMMENT, Became.VARIABLE, Became.JOB})
+
+
+def paused_if_new(steps: Iterable[Step]) -> list[Step]:
+    """The steps; a job that is not there yet is saved paused."""
+    return [
+        replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
+        if step.action is Action.CREATE
+        else step
+        for step in steps
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What became of all of them."""
+
+    told: Sequence[Told]
+    steps: Mapping[str, Step]
+    """What was to be done, by the job's name."""
+    results: Mapping[str, str]
+    """What was done: none of a dry run."""
+    beside: Mapping[int, str] = field(default_factory=dict)
+    """More of a job, by the number of its line."""
+    what: str = "lines"
+    """They are called."""
+
+    @classmethod
+    def of(
+        cls, told: Sequence[Told], steps: Iterable[Step], results: Mapping[str, str], what: str = "lines"
+    ) -> Account:
+        """Of jobs that were planned, and what became of these."""
+        return cls(told=told, steps={step.name: step for step in steps}, results=results, what=what)
+
+    @property
+    def is_refused(self) -> bool:
+        """Any of them."""
+        return any(one.became is Became.REFUSED for one in self.told)
+
+    @property
+    def status(self) -> ExitStatus:
+        """Of the command."""
+        return ExitStatus.NO if self.is_refused or "failed" in self.results.values() else ExitStatus.OK
+
+    @property
+    def has_new(self) -> bool:
+        """Whether jobs were made."""
+        return "created" in self.results.values()
+
+    def document(self, one: Told) -> Document:
+        """What `-o json` says of each."""
+        return {
+            "became": str(one.became), "notes": list(one.notes), "job": one.document, "result": self._result(one.name),
+        }  # fmt: skip
+
+    def tell(self) -> None:
+        """All of it, a line each and what is noted there, and the sum."""
+        shared = self._shared()
+        width = len(str(max((one.line.number for one in self.told), default=0)))
+        for one in self.told:
+            number = str(one.line.number)
+            for text in self._texts(one, shared):
+                tell(f"{number:>{width}}  {text}".rstrip())
+                number = ""
+        tell()
+        for note, mark in shared.items():
+            tell(f"{mark} {self.what} {self._numbers(note)}: {note}")
+        if shared:
+            tell()
+        tell(self._sum())
+
+    def _texts(self, one: Told, shared: Mapping[str, str]) -> Iterator[str]:
+        notes = _notes(one)
+        marks = "".join(f" {shared[note]}" for note in notes if note in shared)
+        match one.became:
+            case Became.JOB if one.document is not None:
+                step = self.steps.get(one.name)
+                paused = ", paused" if step is not None and step.state_after == "paused" else ""
+                when = one.document.get("cronExpr") or one.document.get("every") or one.document.get("after")
+                yield f"job {one.name} ({self._result(one.name)}{paused}){marks}: {when}  {one.document['command']}"
+                if one.line.number in self.beside:
+                    yield f"  {self.beside[one.line.number]}"
+            case Became.REFUSED:
+                yield f"REFUSED{marks}: {one.line.text.strip()[:200]}"
+            case Became.VARIABLE:
+                yield f"variable {one.notes[0]}{marks}"
+            case _:
+                yield str(one.became)
+        yield from (f"  {note}" for note in notes if note not in shared)
+
+    def _shared(self) -> dict[str, str]:
+        """What is noted at several of them, and the mark that stands for it."""
+        counts = Counter(note for one in self.told for note in dict.fromkeys(_notes(one)))
+        notes = [note for note, count in counts.items() if count > 1]
+        return {note: f"[{number}]" for number, note in enumerate(notes, start=1)}
+
+    def _numbers(self, note: str) -> str:
+        """Where it holds; comments and empty lines part no range."""
+        noted = [one for one in self.told if one.became not in (Became.BLANK, Became.COMMENT)]
+        ranges = []
+        for has_it, some in groupby(noted, key=lambda one: note in _notes(one)):
+            if has_it:
+                first, *more = (one.line.number for one in some)
+                ranges.append(f"{first}-{more[-1]}" if more else str(first))
+        return ", ".join(ranges)
+
+    def _result(self, name: str) -> str | None:
+        step = self.steps.get(name)
+        return None if step is None else self.results.get(name) or _INTENDED[step.action]
+
+    def _sum(self) -> str:
+        kinds = Counter(one.became for one in self.told)
+        results = Counter(self._result(name) for name in self.steps)
+        jobs = ", ".join(f"{number} {result}" for result, number in sorted(results.items(), key=str))
+        parts = [
+            f"{kinds[kind]} {kind}{'s' if kind in _COUNTED and kinds[kind] != 1 else ''}"
+            + (f" ({jobs})" if kind is Became.JOB and jobs else "")
+            for kind in Became
+            if kinds[kind]
+        ]
+        return f"{len(self.told)} {self.what}: {', '.join(parts) or 'nothing'}"
+
+
+def _notes(one: Told) -> tuple[str, ...]:
+    """What is noted below it: the first note of a variable says what it does."""
+    return one.notes[1:] if one.became is Became.VARIABLE else one.notes

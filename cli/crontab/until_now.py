@@ -1,0 +1,145 @@
+"""What the cron of this machine made of a crontab until now, where that is not what etcron will make of it.
+
+Debian's cron runs nothing of a file of /etc/cron.d for one line that it cannot read, for its name, its owner or its
+mode; users' own crontabs are checked as they are saved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from cli.crontab.sources import Source, is_user
+from cli.errors import CommandError
+from cli.times import machine_timezone
+from common.crontab.daemons import Daemon, Kind, file_faults, name_fault, reading
+from common.crontab.jobs import Told
+from common.crontab.lines import Entry, Unreadable, Variable
+
+_CRON_D: Final = Path("/etc/cron.d")
+_DEFAULTS: Final = Path("/etc/default/cron")
+_LSB_NAMES: Final = re.compile(r"""^\s*EXTRA_OPTS=.*-[A-Za-z]*l""", re.MULTILINE)
+_COMMAND_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntilNow:
+    """What it ran, and did not."""
+
+    told: Sequence[Told]
+    """The account, with what is to be noted of its lines."""
+    ignored: str | None = None
+    """Why cron runs nothing of this crontab."""
+    never: frozenset[int] = frozenset()
+    """The numbers of lines that it does not run."""
+
+
+def daemon_here() -> Daemon | None:
+    """The cron that is installed; None: it is not one that is known."""
+    package = _said("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "cron")
+    status, _, version = package.partition(" ")
+    if status == "installed":
+        return Daemon(kind=Kind.DEBIAN, version=version)
+    found = re.match(r"cronie ([0-9.]+)", _said("crontab", "-V"))
+    return None if found is None else Daemon(kind=Kind.CRONIE, version=found[1])
+
+
+def until_now(told: Sequence[Told], source: Source, text: str, daemon: Daemon | None) -> UntilNow:
+    """Of a crontab that cron runs. Lines that etcron has taken over are none of cron's."""
+    if daemon is None or not source.is_live:
+        return UntilNow(told=told)
+    of_cron = any(_is_crons(one) for one in told)
+    noted, unread, never = list[Told](), list[int](), set[int]()
+    for one in told:
+        line, why = one.line, ""
+        if isinstance(line, Variable) and of_cron:
+            why = _of_variable(line, daemon)
+        elif isinstance(line, Unreadable):
+            unread.append(line.number)
+        elif isinstance(line, Entry) and not line.taken:
+            found = reading(line.when, daemon)
+            why = found.why
+            if line.user is not None and not is_user(line.user):
+                found = replace(found, is_read=False, runs=False)
+                why = f"this machine has no user {line.user}, so {daemon} never ran it"
+            if not found.is_read:
+                unread.append(line.number)
+            if line.unended or not found.runs:
+                never.add(line.number)
+        noted.append(replace(one, notes=(*one.notes, why)) if why else one)
+    reasons = list[str]()
+    if source.user is None and source.path is not None:  # a user's own is looked at as it is saved
+        reasons = [*_of_file(source.path, daemon), *_of_lines(unread, text, daemon)]
+    ignored = f"{source.title}: {daemon} runs nothing of it: {'; '.join(reasons)}" if reasons else None
+    return UntilNow(told=noted, ignored=ignored, never=frozenset(never))
+
+
+def _is_crons(one: Told) -> bool:
+    return isinstance(one.line, Entry) and not one.line.taken
+
+
+def _of_variable(line: Variable, daemon: Daemon) -> str:
+    """Debian's cron takes these for variables like any other."""
+    if daemon.spreads:
+        waits = line.name == "RANDOM_DELAY" and line.value != "0"
+        return f"a fire that {daemon} delays while its line is taken over is run by neither" if waits else ""
+    match line.name:
+        case "CRON_TZ":
+            zone = "this machine's time zone"
+            with suppress(CommandError):
+                zone = machine_timezone()[0]
+            if zone == line.value:
+                return ""
+            then = f"until now the lines below ran by {zone}, with etcron they run by {line.value}"
+            return f"{daemon} has no CRON_TZ: {then}; take it out where the times are to stay"
+        case "RANDOM_DELAY" if line.value != "0":
+            then = "until now the lines below started at their times, with etcron up to so many minutes later"
+            return f"{daemon} has no RANDOM_DELAY: {then}; take it out where they are to start at once"
+        case _:
+            return ""
+
+
+def _of_lines(unread: Sequence[int], text: str, daemon: Daemon) -> Iterator[str]:
+    if not daemon.gives_up_files:
+        return
+    if unread:
+        lines = ("line " if len(unread) == 1 else "lines ") + ", ".join(map(str, unread[:10]))
+        yield f"it cannot read {lines}, and begins to run the others when these are mended, or out of the crontab"
+    if text and not text.endswith("\n"):
+        yield "its last line has no end"
+
+
+def _of_file(path: Path, daemon: Daemon) -> Iterator[str]:
+    """What keeps it from reading the file."""
+    try:
+        about, itself = path.stat(), path.lstat()
+    except OSError:
+        return  # it was there a moment ago: what comes next says that it is gone
+    if path.parent == _CRON_D and not _takes_other_names() and (fault := name_fault(path.name, daemon)) is not None:
+        yield fault
+    yield from file_faults(about, itself, daemon)
+
+
+def _takes_other_names() -> bool:
+    """Whether Debian's cron was told to: by rules of the LSB, which are not looked at here."""
+    with suppress(OSError, ValueError):
+        return _LSB_NAMES.search(_DEFAULTS.read_text(encoding="utf-8")) is not None
+    return False
+
+
+def _said(*command: str) -> str:
+    """What a program prints; empty where it is not there, or says no."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_COMMAND_S, check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return (done.stdout or done.stderr).strip() if done.returncode == 0 else ""
