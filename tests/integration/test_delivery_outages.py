@@ -19,7 +19,7 @@ from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
 from tests.support.background import running
-from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, log_store_program
+from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, has_log_store
 from tests.support.records import NothingTold, last_results, record
 from tests.support.waiting import wait_until
 from worker.record.delivery import Delivery
@@ -27,7 +27,7 @@ from worker.record.spool import Spool
 
 pytestmark = [
     pytest.mark.logstore,
-    pytest.mark.skipif(log_store_program() is None, reason="no log store: pip install nx-27017"),
+    pytest.mark.skipif(not has_log_store(), reason="no log store: pip install nx-27017"),
     pytest.mark.filterwarnings(PYMONGO_DROPS_A_SOCKET),
 ]
 

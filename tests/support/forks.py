@@ -16,7 +16,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Final, NoReturn, cast
@@ -25,10 +25,13 @@ import pytest
 from _pytest.capture import CaptureManager
 
 from common.process.lifecycle import set_parent_death_signal
+from tests.support.warm import WARM
 
 Batch = Sequence[pytest.Item]
 
 _CLUSTERS: Final = ("tests/acceptance/", "tests/faults/")
+_BROWSERS: Final = "tests/console/"
+_COUNTED: Final = "tests/integration/deciding/"
 _NUMBER_BYTES: Final = 2
 
 
@@ -52,34 +55,51 @@ class Pool:
         return int.from_bytes(taken, "big") if taken else None
 
 
-def pools(items: Sequence[pytest.Item]) -> list[Pool]:
+def pools(items: Sequence[pytest.Item]) -> tuple[Pool, Pool, Pool]:
     """Clusters mostly wait for their jobs' times. They have priority: the others take what they leave of the processor.
 
-    A batch is a file. Two batches are the console, for each has a browser and a cluster; those are one that count what
-    their etcd does; in `tests/faults` each test has a cluster of its own, and is one.
+    Then what has a browser, a cluster in each of its processes. The last are all others, which get the processes of the
+    former once these have nothing more to take.
     """
-    clusters, others = dict[str, list[pytest.Item]](), dict[str, list[pytest.Item]]()
+    clusters, browsers, others = list[pytest.Item](), list[pytest.Item](), list[pytest.Item]()
     for item in items:
-        batches = clusters if item.nodeid.startswith(_CLUSTERS) else others
-        batches.setdefault(_batch(item.nodeid), []).append(item)
-    return [
-        Pool([*clusters.values()], processes=4, niceness=0),
-        Pool([*others.values()], processes=6, niceness=10),
-    ]
+        is_cluster, is_browser = (item.nodeid.startswith(folder) for folder in (_CLUSTERS, _BROWSERS))
+        (clusters if is_cluster else browsers if is_browser else others).append(item)
+    return (
+        Pool(_batches(clusters), processes=4, niceness=0),
+        Pool(_batches(browsers), processes=2, niceness=5),
+        Pool(_batches(others), processes=6, niceness=10),
+    )
 
 
-def _batch(nodeid: str) -> str:
-    file = nodeid.partition("::")[0]
-    folder, _, name = file.rpartition("/")
-    match folder:
-        case "tests/console":
-            return f"{folder}: {'a-j' if name < 'test_k' else 'k-z'}"
-        case "tests/integration/deciding":
-            return folder
-        case "tests/faults":
-            return nodeid
-        case _:
-            return file
+def _batches(items: Iterable[pytest.Item]) -> list[Batch]:
+    """A slow test is a batch, and so are the others of a file; or all of a file, where they share something of its own.
+
+    First what is slow, so that nothing is long that is taken last.
+    """
+    batches = dict[str, list[pytest.Item]]()
+    for item in items:
+        file = _file(item.nodeid)
+        alone = item.get_closest_marker("slow") is not None and not _shares(item, file)
+        batches.setdefault(item.nodeid if alone else file, []).append(item)
+    slow = {name: sum(item.get_closest_marker("slow") is not None for item in batch) for name, batch in batches.items()}
+    return [batches[name] for name in sorted(batches, key=slow.__getitem__, reverse=True)]
+
+
+def _file(nodeid: str) -> str:
+    """Or the folder, of tests that count what an etcd of their own does."""
+    return _COUNTED if nodeid.startswith(_COUNTED) else nodeid.partition("::")[0]
+
+
+def _shares(item: pytest.Item, file: str) -> bool:
+    """Whether it uses a fixture that is made in this file, for several tests."""
+    known: Mapping[str, Sequence[pytest.FixtureDef[object]]] = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    return any(one.baseid == file and one.scope != "function" for ones in known.values() for one in ones)
+
+
+def pytest_sessionstart() -> None:
+    """It reads the code while this process reads the tests."""
+    WARM.open()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -104,11 +124,12 @@ class _Process:
 class _Run:
     def __init__(self, session: pytest.Session) -> None:
         self._session = session
+        self._pools = pools(session.items)
         self._processes: dict[Connection, _Process] = {}
 
     def all(self) -> None:
         """Returns when every test has run, whatever became of it."""
-        for pool in pools(self._session.items):
+        for pool in self._pools:
             for _ in range(min(pool.processes, len(pool.batches))):
                 self._fork(pool, [])
         try:
@@ -161,6 +182,8 @@ class _Run:
             self._fork(process.pool, others)
         elif status:
             self._session.shouldfail = f"a process has ended with {status} between two tests, and has said above why"
+        elif process.pool is not (all_others := self._pools[-1]):
+            self._fork(all_others, [])
 
 
 def _received(told: Connection) -> object:

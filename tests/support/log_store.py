@@ -13,8 +13,6 @@ import itertools
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,8 +22,9 @@ from pymongo import MongoClient
 
 from common.errors import UnavailableError
 from common.runlog import RunLog
-from tests.support.etcd_server import DYING_WITH_PARENT, free_port
+from tests.support.etcd_server import free_port
 from tests.support.waiting import wait_until
+from tests.support.warm import WARM, WarmProcess
 
 PYMONGO_DROPS_A_SOCKET = r"ignore:unclosed <socket\.socket fd=\d+, family=\d+, type=1, proto=6, laddr:ResourceWarning"
 """A `filterwarnings` mark for tests in which the server is away. pymongo 4.20 forgets the socket of its monitor when it
@@ -33,6 +32,7 @@ is closed in the middle of a connect (pool_shared._async_create_connection handl
 
 
 GIVEN = "ETCRON_TEST_MONGODB"
+_PROGRAM = "cli.processes.embedded_log_store"
 _DATABASES = f"etcron_test_{os.getpid()}_"
 _numbers = itertools.count(1)
 
@@ -71,10 +71,9 @@ def to_disturb(log_store: LogStore) -> LogStoreServer:
     return log_store
 
 
-def log_store_program() -> list[str] | None:
-    """pip's nx-27017 as `etcron up` starts it, or None."""
-    there = importlib.util.find_spec("nx_27017") is not None
-    return [sys.executable, "-P", "-m", "cli.processes.embedded_log_store"] if there else None
+def has_log_store() -> bool:
+    """Whether pip's nx-27017 is there."""
+    return importlib.util.find_spec("nx_27017") is not None
 
 
 class LogStoreServer:
@@ -83,7 +82,7 @@ class LogStoreServer:
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
         self.port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: WarmProcess | None = None
 
     @property
     def uri(self) -> str:
@@ -99,20 +98,13 @@ class LogStoreServer:
     def launch(self) -> None:
         """Starts the process, on the same port and data as before, without waiting for it."""
         assert self._process is None, "the log store runs already"
-        program = log_store_program()
-        assert program is not None, "no nx-27017: pip install nx-27017"
+        assert has_log_store(), "no nx-27017: pip install nx-27017"
         self.data_dir.mkdir(parents=True, exist_ok=True)
         beside = self.data_dir.with_suffix
         flags = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
         flags += ["--log-file", str(beside(".log")), "--pid-file", str(beside(".pid"))]
         with beside(".out").open("ab") as out:
-            self._process = subprocess.Popen(
-                [*DYING_WITH_PARENT, *program, *flags],
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-            )
+            self._process = WARM.start(_PROGRAM, flags, directory=self.data_dir, environ=os.environ, log=out.fileno())
 
     async def start(self) -> None:
         """Starts the server and waits until it serves; AssertionError with the end of its output when it does not."""
@@ -202,7 +194,7 @@ def serving_log_store(directory: Path) -> Iterator[LogStore]:
         _serving.clear()
         given.clear()
         return
-    if log_store_program() is None:
+    if not has_log_store():
         pytest.skip("no nx-27017: pip install nx-27017")
     server = LogStoreServer(directory)
     asyncio.run(server.start())

@@ -1,10 +1,12 @@
-"""Workers and managers for tests, forked from a process that has read their code already.
+"""Workers, managers and log stores for tests, forked from a process that has read their code already.
 
-Importing it is most of what a process costs that lives for some seconds, and a cluster has five. What is forked runs
+Importing it is most of what a process costs that lives for some seconds, and a cluster has six. What is forked runs
 ``python -m worker`` or ``python -m manager`` as ever: with its own arguments, environment, directory, descriptors and
 exit; only its command line, and what ``/proc`` shows of its environment, are those of the process that it came from.
 
-    pytest --(program, flags, environ; log, status)--> this module's process --fork--> worker
+    pytest --(connects)--> this module's process, which has read the code
+                              '--fork--> a server for this pytest process, at its niceness
+    pytest --(program, flags, environ; log, status)--> the server --fork--> worker
                                                          '--(exit status)--> pytest
 """
 
@@ -19,6 +21,7 @@ import runpy
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,7 +35,10 @@ from tests.support.etcd_server import DYING_WITH_PARENT
 
 ROOT: Final = Path(__file__).parents[2]
 _MOST_BYTES: Final = 131_072
+_MOST_CLIENTS: Final = 100
 _IN_WITHIN_S: Final = 60.0
+_OF_THE_LOG_STORE: Final = ("neosqlite.collection.query_helper", "nx_27017.nx_27017", "nx_27017.server")
+"""What it reads once it is called."""
 
 
 class WarmProcess:
@@ -69,19 +75,33 @@ class WarmProcess:
 
 
 class Warm:
-    """The process that forks; started when it is first needed."""
+    """The way to the process that forks. It is started when it is first needed, or before those that will share it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._door: str | None = None
         self._control: socket.socket | None = None
+
+    def open(self) -> None:
+        """From now on processes that are forked from this one share what has been read."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+            door.bind("")  # the kernel chooses an abstract name
+            door.listen(_MOST_CLIENTS)
+            self._process = subprocess.Popen(
+                [*DYING_WITH_PARENT, sys.executable, "-P", "-m", __name__, str(door.fileno())],
+                pass_fds=[door.fileno()],
+                cwd=ROOT,
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.DEVNULL,
+            )
+            self._door = door.getsockname()
 
     def start(
         self, program: str, flags: Sequence[str], *, directory: Path, environ: Mapping[str, str], log: int
     ) -> WarmProcess:
         """``python -m PROGRAM FLAGS``, with its output in ``log``."""
-        if self._control is None or self._process is None or self._process.poll() is not None:
-            self._begin()
-        assert self._control is not None, "it has begun"
+        if self._control is None:
+            self._control = self._connected()
         status, told = os.pipe()
         request = {"program": program, "flags": flags, "directory": str(directory), "environ": dict(environ)}
         try:
@@ -91,23 +111,21 @@ class Warm:
         pid = int(self._control.recv(32))
         return WarmProcess(pid, status)
 
-    def _begin(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(_IN_WITHIN_S)
-        with theirs:
-            self._process = subprocess.Popen(
-                [*DYING_WITH_PARENT, sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                cwd=ROOT,
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-                stdin=subprocess.DEVNULL,
-            )
-        self._control = ours
+    def _connected(self) -> socket.socket:
+        if self._door is None:
+            self.open()
+        assert self._door is not None, "it is open"
+        control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.settimeout(_IN_WITHIN_S)
+        control.connect(self._door)
+        return control
 
     def end(self) -> None:
-        """It ends once nobody asks it for anything more; with it, what it has forked."""
-        if self._control is not None and self._process is not None:
+        """With it ends what it has forked."""
+        if self._control is not None:
             self._control.close()
+        if self._process is not None:
+            self._process.kill()
             self._process.wait()
 
 
@@ -166,15 +184,31 @@ def _become(request: _Request) -> None:
 
 
 def _main() -> None:
-    import_module("manager.__main__")
-    import_module("worker.__main__")
+    for name in ("manager.__main__", "worker.__main__", *_OF_THE_LOG_STORE):
+        import_module(name)
 
     gc.collect()
     gc.freeze()
-    request = _serve(socket.socket(fileno=int(sys.argv[1])))
+    request = _serve(_one_client(socket.socket(fileno=int(sys.argv[1]))))
     if request is not None:
         _become(request)
         runpy.run_module(request.program, run_name="__main__", alter_sys=True)
+
+
+def _one_client(door: socket.socket) -> socket.socket:
+    """In each process that is forked for a client. This one never returns: it is killed, and they with it."""
+    own = os.getpid()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    while True:
+        client, _ = door.accept()
+        if not os.fork():
+            set_parent_death_signal(own)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            door.close()
+            pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, pid))
+            return client
+        client.close()
 
 
 if __name__ == "__main__":

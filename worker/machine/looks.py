@@ -7,7 +7,6 @@ thread, and begun again without that process.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import threading
 from collections.abc import Callable
@@ -99,6 +98,8 @@ class Looks:
 
     async def look_beside(self, work: Callable[[], _T]) -> _T:
         """The same, beside the event loop."""
+        import asyncio  # not for a guardian: it has no loop, and would start a third later
+
         while True:
             future = asyncio.wrap_future(self._thread.submit(work))
             while not self._thread.is_held_up:

@@ -50,8 +50,8 @@ def make_model_tree(mutant: Mutant, there: Path) -> None:
 
 def _make(there: Path, folders: Iterable[str], patches: Iterable[Patch]) -> None:
     texts = mutated(patches)
-    for folder in folders:
-        shutil.copytree(ROOT / folder, there / folder, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+    for folder in folders:  # what Python has made of the sources holds as long as they have their times
+        shutil.copytree(ROOT / folder, there / folder, ignore=shutil.ignore_patterns("node_modules"))
     for file, text in texts.items():
         (there / file).write_text(text)
 

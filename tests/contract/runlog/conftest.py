@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from common.runlog import RunLog
-from tests.support.log_store import LogStore, LogStoreServer, log_store_program, new_database, serving_log_store
+from tests.support.log_store import LogStore, LogStoreServer, has_log_store, new_database, serving_log_store
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]
 @pytest.fixture
 async def own_store(tmp_path: Path) -> AsyncIterator[LogStoreServer]:
     """A server for one test, to do with as it likes."""
-    if log_store_program() is None:
+    if not has_log_store():
         pytest.skip("no log store: pip install nx-27017")
     async with LogStoreServer(tmp_path / "own") as server:
         yield server
