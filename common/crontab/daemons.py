@@ -138,10 +138,11 @@ def _values(
         else:
             match = _ITEM.match(text, at)
             some = None if match is None else _of_item(match, low, high, names)
-            if match is None or some is None or text.startswith("/", match.end()):
+            if match is None or some is None:
                 return None
-            if text.startswith("-", match.end()) and match["first"] and not match["last"]:
-                return None
+            after = text[match.end() : match.end() + 1]
+            if (after == "/" and not match["step"]) or (after == "-" and match["first"] and not match["last"]):
+                return None  # the number behind it is missing
             backward = backward or ("" if some else match[0])
             values |= some
             at = match.end()

@@ -74,6 +74,7 @@ def test_a_range_that_runs_backwards_is_no_day_at_all(when: str, runs: bool, dae
         ("0~59 3 * * *", "reads the minute 0~59 as 0"),
         ("0 0 * * mon#2", "reads the weekday mon#2 as mon"),
         ("*5 * * * *", "reads the minute *5 as *"),
+        ("*/5/2 * * * *", "reads the minute */5/2 as */5"),
         ("1-5;7 * * * *", "reads the minute 1-5;7 as 1-5"),
     ],
 )
