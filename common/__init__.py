@@ -17,7 +17,7 @@
     jobs/                           a job: its fields, how it is read from what a user sent
     schedules/                      when it fires
     timings.py                      the timings that must fit each other
-    instants.py json_text.py version.py errors.py
+    cursors.py instants.py json_text.py version.py errors.py
                                     small things
 
 The lower half is PURE (no clock, no I/O). Each package knows those below it alone (``make lint`` sees to it).

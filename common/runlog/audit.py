@@ -11,8 +11,6 @@ else: a list leaves it out and logs it, and verifying names it.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +22,8 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError
 
 from common.access.audit_chain import MAX_SEQ, Entry, Outcome
-from common.errors import InvalidInputError, Problem, UnavailableError
+from common.cursors import decode_cursor, encode_cursor, no_cursor
+from common.errors import UnavailableError
 from common.runlog.client import NO_FAULTS, Document, by_ids, faults_of
 
 _log = logging.getLogger(__name__)
@@ -106,7 +105,7 @@ class AuditEntries:
     async def page(self, wanted: AuditFilter, cursor: str | None, limit: int) -> AuditPage:
         """The newest entries below the cursor. InvalidInputError where it is none of this list."""
         below = _key(wanted.to_ms) if wanted.to_ms is not None else _BEHIND_ALL
-        below = below if cursor is None else min(below, _decode(cursor))
+        below = below if cursor is None else min(below, _key_in(cursor))
         lowest = _key(wanted.from_ms) if wanted.from_ms is not None else _PREFIX
         given = {name: _found(value) for name in _FOUND_BY if (value := getattr(wanted, name)) is not None}
         indexed = dict(list(given.items())[:1])
@@ -119,14 +118,14 @@ class AuditEntries:
             found = await cursor_of.to_list()
             for document in found:
                 if len(items) == limit:
-                    return AuditPage(items=tuple(items), next_cursor=_encode(below))
+                    return AuditPage(items=tuple(items), next_cursor=encode_cursor(below))
                 below = str(document["key"])
                 if all(document.get(name) == value for name, value in given.items()) and (entry := _read(document)):
                     items.append((entry, document["hash"]))
             looked_at += len(found)
             if len(found) < step:
                 return AuditPage(items=tuple(items), next_cursor=None)
-        return AuditPage(items=tuple(items), next_cursor=_encode(below))
+        return AuditPage(items=tuple(items), next_cursor=encode_cursor(below))
 
     async def behind(self, last_id: str, limit: int) -> list[KeptEntry]:
         """Those that follow this ``_id`` ("": the first ones), chain by chain, each in its order."""
@@ -181,17 +180,9 @@ def _read(document: Document) -> Entry | None:
     return entry
 
 
-def _encode(key: str) -> str:
-    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
-
-
-def _decode(cursor: str) -> str:
-    try:
-        key = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
-    except (binascii.Error, UnicodeError):
-        key = ""
+def _key_in(cursor: str) -> str:
+    key = decode_cursor(cursor)
     number, slash, _ = key.removeprefix(_PREFIX).partition("/")
     if not (key.startswith(_PREFIX) and number.isdecimal() and len(number) == _MS_DIGITS and slash):
-        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
-        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+        raise no_cursor()
     return key

@@ -7,8 +7,6 @@ was replaced meanwhile writes nothing. What notices say of their message follows
 
 from __future__ import annotations
 
-import base64
-import binascii
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
@@ -24,7 +22,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from common.errors import InvalidInputError, Problem
+from common.cursors import decode_cursor, encode_cursor, no_cursor
 from common.notices.joining import ChannelState, Outcome
 from common.notices.notice import Notice, NoticeState
 from common.runlog.client import Client, Document, asking, faults_of
@@ -115,13 +113,13 @@ class Notices:
         """The newest ones below the cursor. InvalidInputError where it is none of this list."""
         selector = _of(state, channel)
         if cursor is not None:
-            selector["pageKey"] = {"$lt": _decode(cursor)}
+            selector["pageKey"] = {"$lt": _page_key_in(cursor)}
         async with asking(self._client, _SECONDS):
             found = self._notices.find(selector, sort=_NEWEST_FIRST, limit=limit + 1, batch_size=limit + 1)
             documents = await found.to_list()
-        more = base64.urlsafe_b64encode(documents[limit - 1]["pageKey"].encode()) if len(documents) > limit else None
+        more = encode_cursor(documents[limit - 1]["pageKey"]) if len(documents) > limit else None
         items = tuple(notice for one in documents[:limit] if (notice := _read(one)) is not None)
-        return NoticePage(items=items, next_cursor=None if more is None else more.decode().rstrip("="))
+        return NoticePage(items=items, next_cursor=more)
 
     async def send_again(self, notice_id: str) -> bool:
         """One that was sent or has failed waits anew; False: it is not there, or not so far."""
@@ -328,12 +326,8 @@ def _of(state: NoticeState | None, channel: str | None) -> Document:
     return selector
 
 
-def _decode(cursor: str) -> str:
-    try:
-        key = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
-    except (binascii.Error, UnicodeError):
-        key = ""
+def _page_key_in(cursor: str) -> str:
+    key = decode_cursor(cursor)
     if not (key[:16].isdecimal() and key[16:17] == "/"):
-        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
-        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+        raise no_cursor()
     return key

@@ -8,15 +8,13 @@ than asked for and still have a next one; then it says how far it has looked.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from common.access.rights import Rights
-from common.errors import InvalidInputError, Problem
+from common.cursors import decode_cursor, no_cursor
 from common.protocol.run import Trigger, Verdict, plan_key
 from common.runlog.causes import cause_of
 from common.runlog.documents import PAGE_KEY
@@ -159,7 +157,7 @@ def plan_page(wanted: RunFilter, cursor: str | None) -> PagePlan:
         streams=_streams(wanted),
         wanted=wanted,
         lowest=_BEFORE_ALL if wanted.from_ms is None else plan_key(wanted.from_ms),
-        below=below if cursor is None else min(below, decode_cursor(cursor)),
+        below=below if cursor is None else min(below, page_key_in(cursor)),
     )
 
 
@@ -174,17 +172,9 @@ def _streams(wanted: RunFilter) -> tuple[Mapping[str, str], ...]:
     return tuple({"status": status} for status in statuses) or ({},)
 
 
-def encode_cursor(last_page_key: str) -> str:
-    return base64.urlsafe_b64encode(last_page_key.encode()).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str) -> str:
+def page_key_in(cursor: str) -> str:
     """The page key to go on below; InvalidInputError where the text is no cursor."""
-    try:
-        key = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
-    except (binascii.Error, UnicodeError):
-        key = ""
+    key = decode_cursor(cursor)
     if not key[:16].isdecimal() or key[16:17] != "/":
-        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
-        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+        raise no_cursor()
     return key

@@ -20,6 +20,7 @@ from pymongo.write_concern import WriteConcern
 
 from common.access.audit_chain import Entry
 from common.access.rights import Rights
+from common.cursors import encode_cursor
 from common.jobs.job import MAX_OUTPUT_LIMIT_BYTES
 from common.notices.alerts import CameTo
 from common.protocol.keys import RunId
@@ -51,7 +52,7 @@ from common.runlog.last import (
 )
 from common.runlog.notices import Notices
 from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
-from common.runlog.pages import WALK, PagePlan, Range, RunFilter, RunPage, encode_cursor, plan_page
+from common.runlog.pages import WALK, PagePlan, Range, RunFilter, RunPage, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DAY_MS, Counts, SpanCounts, Statistics
 from common.runlog.tails import Tails

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +11,8 @@ from aiohttp import web
 from pydantic import Field
 
 from common.access.rights import Rights, Role
-from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem
+from common.cursors import decode_cursor, encode_cursor, no_cursor
+from common.errors import ConflictError, NotFoundError
 from common.jobs.kinds import AnyText, says
 from common.jobs.values import JobName
 from common.notices.alerts import Alert
@@ -180,16 +179,12 @@ def _order(alert: Alert) -> tuple[int, str]:
 
 def _cursor(alert: Alert) -> str:
     at_ms, alert_id = _order(alert)
-    return base64.urlsafe_b64encode(f"{-at_ms}/{alert_id}".encode()).decode().rstrip("=")
+    return encode_cursor(f"{-at_ms}/{alert_id}")
 
 
 def _place(cursor: str) -> tuple[int, str]:
+    at, _, alert_id = decode_cursor(cursor).partition("/")
     try:
-        text = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)).decode()
-        at, _, alert_id = text.partition("/")
         return -int(at[:20]), alert_id
-    except (binascii.Error, ValueError):
-        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
-        raise InvalidInputError(
-            [Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)]
-        ) from None
+    except ValueError:
+        raise no_cursor() from None

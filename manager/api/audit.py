@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -13,6 +11,7 @@ from pydantic import Field
 
 from common.access.audit_chain import Entry, Head, Outcome, Walk, waiting
 from common.access.rights import Role
+from common.cursors import decode_cursor, encode_cursor
 from common.errors import InvalidInputError, Problem
 from common.protocol.access_keys import AccessKeys
 from common.runlog import AuditFilter, KeptEntry
@@ -60,9 +59,9 @@ async def list_audit(request: web.Request) -> web.Response:
         wanted, cursor=asked.cursor, limit=asked.limit, deadline_seconds=parts.write_timeout_s
     )
     items = [_item(entry, hash_) for entry, hash_ in page.items]
-    return answer(
-        {"items": items, "nextCursor": page.next_cursor, "waiting": parts.audit.waiting, "warnings": _warnings(parts)}
-    )
+    count = parts.audit.waiting
+    late = [f"{count} entries of this manager are not in the log store yet, and not in this list"] if count else []
+    return answer({"items": items, "nextCursor": page.next_cursor, "waiting": count, "warnings": late})
 
 
 @needs(Role.ADMIN, everywhere=True, guarded=True)
@@ -148,14 +147,9 @@ def _item(entry: Entry, hash_: str) -> dict[str, Any]:
     return {**document, "hash": hash_}
 
 
-def _warnings(parts: Parts) -> list[str]:
-    count = parts.audit.waiting
-    return [] if not count else [f"{count} entries of this manager are not in the log store yet, and not in this list"]
-
-
 def _cursor(last_id: str, walk: Walk | None) -> str:
     at = [last_id, *([] if walk is None else [walk.chain, walk.seq, walk.hash, walk.problem])]
-    return base64.urlsafe_b64encode(json.dumps(at).encode()).decode().rstrip("=")
+    return encode_cursor(json.dumps(at))
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, Walk | None]:
@@ -163,12 +157,12 @@ def _read_cursor(cursor: str | None) -> tuple[str, Walk | None]:
     if cursor is None:
         return "", None
     try:
-        at = json.loads(base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4)))
+        at = json.loads(decode_cursor(cursor))
         last_id, chain, seq, hash_, problem = at
         if not (isinstance(seq, int) and all(isinstance(one, str) for one in (last_id, chain, hash_))):
             raise ValueError("not of these types")
         return last_id, Walk(chain=chain, seq=seq, hash=hash_, problem=None if problem is None else str(problem))
-    except (binascii.Error, ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, RecursionError):
         remedy = "give the nextCursor of the call before, unchanged, or leave it out"
         problem = Problem(field="cursor", message="is not a cursor of this call", remedy=remedy)
         raise InvalidInputError([problem]) from None

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field
 
+from common import cursors
 from common.access.masks import shown_spec
 from common.access.rights import OWNER, Rights, Role
 from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem
@@ -46,8 +47,7 @@ class CompareQuery(Query):
 def _behind(cursor: str) -> Deletion:
     """Where the page before ended."""
     if _CURSOR.fullmatch(cursor) is None:
-        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
-        raise wrong("is not a cursor of this list", remedy)
+        raise wrong(cursors.IS_NONE, cursors.REMEDY)
     ended_ms, _, revision = cursor.partition("-")
     return int(ended_ms), int(revision)
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from common.access.rights import Rights
 from common.clock import Clock
-from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
+from common.cursors import no_cursor
+from common.errors import EtcdError, InvalidInputError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import from_ms, iso, to_ms
 from common.jobs.job import JobSpec
@@ -23,7 +24,7 @@ from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
 from common.runlog import RunFilter
 from common.runlog.documents import plan_ms_of
-from common.runlog.pages import decode_cursor
+from common.runlog.pages import page_key_in
 from manager.background.versions import Versions, sees_version
 from manager.views.advice import fire_view, mark_fault
 from manager.views.fire_verdicts import (
@@ -53,7 +54,7 @@ UPCOMING: Final = 10
 _SHOWN_OF_RECENT: Final = (
     "planTime", "rangeEndTime", "count", "reason", "startTime", "endTime", "worker", "verdict", "runId",
 )  # fmt: skip
-_OF_RANGES: Final = frozenset({Verdict.SKIPPED, Verdict.MISSED})
+_OF_RANGES: Final = frozenset(one for one in Verdict if not one.is_of_a_run)
 _RECORDS: Final = 2000
 """Read for one page: attempts and requests are among them."""
 _RECORDS_A_PAGE: Final = 500
@@ -314,7 +315,7 @@ class Fires:
         cursor, pages = None, 0
         while len(documents) < most:
             if pages == MOST_PAGES and cursor is not None:
-                last_ms = plan_ms_of(decode_cursor(cursor))
+                last_ms = plan_ms_of(page_key_in(cursor))
                 return [one for one in documents if one["planTime"] > last_ms], last_ms + 1
             page = await self._history.walk(
                 RunFilter(job=name, from_ms=span.from_ms, to_ms=span.to_ms + 1), rights, cursor=cursor,
@@ -335,8 +336,7 @@ def read_cursor(text: str | None, to_ms: int) -> int:
     if text is None:
         return to_ms
     if not (text.isascii() and text.isdigit() and len(text) <= 16):
-        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
-        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+        raise no_cursor()
     return min(int(text), to_ms)
 
 

@@ -21,7 +21,7 @@ from common.protocol.kill import Kill
 from common.protocol.run import RunEntry, Verdict, shown_command
 from common.protocol.txn import KeyValue
 from common.runlog import ByResult, FailingJob, JobResults, RunFilter, RunLog, RunPage, SpanCounts
-from common.runlog.pages import decode_cursor
+from common.runlog.pages import page_key_in
 from manager.background.versions import Versions
 from manager.views.cursors import SealedCursors
 from manager.views.ending import EndingRuns, LeftProcesses, shown
@@ -165,7 +165,7 @@ class History:
 
     async def check_cursor(self, cursor: str) -> None:
         """Return where it is one of the log store's pages; InvalidInputError."""
-        decode_cursor(await self._cursors.opened(cursor))
+        page_key_in(await self._cursors.opened(cursor))
 
     async def results(self, jobs: Sequence[str], *, including: Iterable[RunId] = ()) -> Mapping[str, JobResults] | None:
         """What each of these jobs came to, those runs included that the log has only just got; None: it is away."""

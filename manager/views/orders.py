@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from common.access.rights import Rights
 from common.clock import Clock
-from common.errors import InvalidInputError, Problem
+from common.cursors import no_cursor
 from common.runlog import ByResult
 from manager.views.cursors import SealedCursors
 from manager.views.history import History
@@ -93,7 +93,9 @@ class JobOrders:
         looked_at = 0
         if place is None or place.key:
             wanted, behind = set(names), "" if place is None else place.key
-            few = await self._few(names, sort) if len(names) <= FEW else None
+            few: list[str] | None = None
+            if len(names) <= FEW:
+                few = sorted((await self._keys(names, sort)).values(), reverse=sort.descending)
             while len(found) <= limit:
                 if few is None:
                     keys = await self._in_order(sort, behind, _STEP)
@@ -115,9 +117,6 @@ class JobOrders:
             if looked_at >= _LOOKED_AT and len(found) <= limit and start < len(names):
                 return [name for _, name in found], _Place("", some[-1])
         return [name for _, name in found[:limit]], found[limit - 1] if len(found) > limit else None
-
-    async def _few(self, names: Sequence[str], sort: Sort) -> list[str]:
-        return sorted((await self._keys(names, sort)).values(), reverse=sort.descending)
 
     async def _in_order(self, sort: Sort, behind: str, limit: int) -> list[str]:
         if sort.by in _BY_RESULT:
@@ -144,5 +143,4 @@ def _read(text: str, sort: Sort) -> _Place:
             return _Place(key, name)
     except (ValueError, TypeError, RecursionError):
         pass
-    remedy = "give the nextCursor of the page before, unchanged, or leave it out"
-    raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+    raise no_cursor()

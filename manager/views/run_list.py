@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,6 +10,7 @@ from typing import Any, Final
 
 from common.access.rights import Rights
 from common.clock import Clock
+from common.cursors import decode_cursor, encode_cursor
 from common.errors import UnavailableError
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
@@ -189,14 +188,14 @@ def _whole(value: object) -> int:
 def _cursor(place: Place) -> str:
     """Where a page ends among the runs that are going. It never looks like a cursor of the log store's."""
     plan_ms, run = place
-    return base64.urlsafe_b64encode(f"o{plan_ms}/{run}".encode(errors="surrogateescape")).decode().rstrip("=")
+    return encode_cursor(f"o{plan_ms}/{run}")
 
 
 def _place(cursor: str) -> Place | None:
     """What `_cursor` has spelled; None: any other text, for the log store to judge."""
+    place = decode_cursor(cursor, errors="surrogateescape")
+    plan_ms, slash, run = place.removeprefix("o").partition("/")
     try:
-        raw = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        plan_ms, slash, run = raw.decode(errors="surrogateescape").removeprefix("o").partition("/")
-        return (int(plan_ms), run) if raw[:1] == b"o" and slash else None
-    except (binascii.Error, ValueError):
+        return (int(plan_ms), run) if place.startswith("o") and slash else None
+    except ValueError:
         return None

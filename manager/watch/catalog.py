@@ -7,8 +7,6 @@ of an edit: an edit reads etcd. One bad key harms nobody else: it is listed with
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
@@ -18,7 +16,8 @@ from itertools import islice
 from typing import Final, Self, TypeAlias
 
 from common.access.rights import Rights, Sight
-from common.errors import InvalidInputError, Problem
+from common.cursors import decode_cursor, encode_cursor, no_cursor
+from common.errors import InvalidInputError
 from common.etcd import Change
 from common.jobs.job import JobSpec
 from common.protocol.keys import Keys
@@ -30,6 +29,8 @@ from manager.watch.next_fires import NextFires, Overdue
 
 _MOST_SIGHTS: Final = 16
 """For so many different sets of rights the names are kept in step; each is a list of up to all names."""
+_OF_JOBS: Final = "j"
+"""What a cursor of this list begins with."""
 _AT_ONCE: Final = 2_000
 """Jobs that are looked at without a pause."""
 Need: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
@@ -226,6 +227,15 @@ class Catalog:
             if job is not None and job.saved is not None:
                 yield name, job.saved.spec
 
+    async def each_seen(self, query: JobQuery, rights: Rights) -> AsyncIterator[KnownJob]:
+        """As `each`, those that are wanted and that a caller may know of, in the order of their names."""
+        for place, name in enumerate(list(self.names_seen(rights))):
+            if place % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            job = self.seen(name, rights)
+            if job is not None and job.saved is not None and query.takes(job):
+                yield job
+
     def sees_all(self, rights: Rights) -> bool:
         """Whether a caller may know of every job that there is, so that nothing need be filtered."""
         return rights.sees_all and (not self.broken or rights.sees_unlabelled)
@@ -293,7 +303,7 @@ class Catalog:
 
         InvalidInputError where the cursor is not one of ours.
         """
-        after = None if cursor is None else decode_cursor(cursor)
+        after = None if cursor is None else _name_in(cursor)
         names = self.matching(query, rights)
         following = (
             self._jobs[names[at]] for at in range(0 if after is None else bisect_right(names, after), len(names))
@@ -306,7 +316,7 @@ class Catalog:
         more = len(jobs) > limit
         return CatalogPage(
             jobs=jobs[:limit], total=len(names) - paused, paused=paused,
-            next_cursor=encode_cursor(jobs[limit - 1].name) if more else None,
+            next_cursor=encode_cursor(_OF_JOBS + jobs[limit - 1].name) if more else None,
         )  # fmt: skip
 
     def _paused(self, query: JobQuery, rights: Rights, names: Sequence[str]) -> int:
@@ -370,18 +380,9 @@ def _need(job: KnownJob) -> Need | None:
     return (spec.slots, tuple(sorted(spec.workers.items()))) if spec.workers or spec.slots > 1 else None
 
 
-def encode_cursor(name: str) -> str:
-    """Where a page goes on: after this name. Opaque, and the same for every manager."""
-    return base64.urlsafe_b64encode(b"j" + name.encode(errors="surrogateescape")).decode().rstrip("=")
-
-
-def decode_cursor(cursor: str) -> str:
+def _name_in(cursor: str) -> str:
     """The name to go on after; InvalidInputError where the text is no cursor."""
-    try:
-        text = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, UnicodeError):
-        text = b""
-    if text[:1] != b"j" or len(text) < 2:
-        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
-        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
-    return text[1:].decode(errors="surrogateescape")
+    place = decode_cursor(cursor, errors="surrogateescape")
+    if place[:1] != _OF_JOBS or len(place) < 2:
+        raise no_cursor()
+    return place[1:]

@@ -10,12 +10,13 @@ import pymongo
 import pytest
 from bson import ObjectId
 
+from common.cursors import encode_cursor
 from common.errors import InvalidInputError
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Trigger, Verdict
 from common.runlog import RunFilter, RunLog
 from common.runlog.causes import cause_of
-from common.runlog.pages import encode_cursor, plan_page
+from common.runlog.pages import plan_page
 from tests.support.log_store import LogStore
 from tests.support.records import PLAN_0_MS, record
 
