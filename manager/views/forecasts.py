@@ -170,13 +170,9 @@ class Forecasts:
         """Those that fire, each with the usual duration as far as that can be looked up in time."""
         await self._watching.ready()
         catalog = self._watching.catalog
-        jobs = []
-        for place, name in enumerate(list(catalog.names_seen(rights))):
-            if place % _AT_ONCE == 0:
-                await asyncio.sleep(0)
-            job = catalog.get(name)
-            if job is not None and job.saved is not None and job.saved.spec.enabled and query.takes(job):
-                jobs.append(job)
+        jobs = [
+            job async for job in catalog.each_seen(query, rights) if job.saved is not None and job.saved.spec.enabled
+        ]
         if len(self._usual) > 2 * len(catalog) + _JOBS_A_READ:
             self._usual = {name: known for name, known in self._usual.items() if name in catalog}
         await self._look_up([job.name for job in jobs])
