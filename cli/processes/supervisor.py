@@ -23,7 +23,7 @@ import psutil
 
 from cli.errors import CommandError, ExitStatus
 from common.process.lifecycle import set_parent_death_signal
-from worker.run.orphans import Orphans, is_first_process
+from worker.run.orphans import EVERY_S, Orphans, is_first_process
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
@@ -178,7 +178,7 @@ class Child:
             cwd=self.spec.directory,
             umask=0o077,  # what it writes is for this user alone
             start_new_session=True,
-            # This process has one thread, so running Python between fork and exec is safe.
+            # It takes no lock that another thread of this process, which writes the log, could hold at the fork.
             preexec_fn=functools.partial(set_parent_death_signal, os.getpid()),
         )
 
@@ -215,11 +215,12 @@ class Child:
         return f"ended with {f'status {code}' if code >= 0 else signal.Signals(-code).name}"
 
 
-def reaping(children: Sequence[Child]) -> dict[str, Loop]:
+def reaping(children: Sequence[Child], *, every_s: float = EVERY_S) -> dict[str, Loop]:
     """The loop that reaps what commands leave behind where we are a container's first process; none where not."""
     if not is_first_process():
         return {}
-    return {"reap orphans": Orphans(own=lambda: {child.pid for child in children if child.pid is not None}).run}
+    orphans = Orphans(own=lambda: {child.pid for child in children if child.pid is not None}, every_s=every_s)
+    return {"reap orphans": orphans.run}
 
 
 def _listens_on(port: int, process: psutil.Process) -> bool:

@@ -15,7 +15,9 @@ from typing import Final
 
 from worker.machine.processes import children_of
 
-_EVERY_S: Final = 5.0
+EVERY_S: Final = 5.0
+_LOOKS: Final = 3
+"""So often one has to be seen dead: whoever has started a process here asks for its status within 10 s."""
 _FIRST: Final = 1
 
 
@@ -27,20 +29,31 @@ def is_first_process() -> bool:
 class Orphans:
     """Reaps children that are not this process's own. On the event loop, which starts and reaps those."""
 
-    def __init__(self, *, own: Callable[[], Collection[int]], every_s: float = _EVERY_S) -> None:
-        """``own``: the process ids of the children that somebody else here reaps."""
+    def __init__(
+        self, *, own: Callable[[], Collection[int]], every_s: float = EVERY_S, looks: int = _LOOKS
+    ) -> None:  # fmt: skip
+        """``own``: the process ids of the children that somebody else here reaps; of such as are not named, as a
+        program that gives a secret, the status is left alone for ``looks`` looks."""
         self._own = own
         self._every_s = every_s
+        self._looks = looks
+        self._dead: dict[int, int] = {}
+        """How often each was seen dead."""
 
     async def run(self) -> None:
         """Reaps until cancelled."""
         while True:
             await asyncio.sleep(self._every_s)
-            self._reap()
+            self.look()
 
-    def _reap(self) -> None:
-        own = self._own()
+    def look(self) -> None:
+        """Reaps what has been dead for long."""
+        own, before = self._own(), self._dead
+        self._dead = {}
         for pid in children_of(os.getpid()):
-            if pid not in own:
-                with suppress(ChildProcessError):
+            with suppress(ChildProcessError):
+                if pid in own or os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    continue
+                self._dead[pid] = before.get(pid, 0) + 1
+                if self._dead[pid] >= self._looks:
                     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
