@@ -1,6 +1,6 @@
 """``python -m cli.processes.etcd_user HOST:PORT FILE``: gives the embedded etcd its one user, with this password.
 
-A process of its own, since gRPC starts threads, and who starts children for `etcron up` has none.
+A process of its own, since gRPC starts threads that hold locks, and `etcron up` forks its children by Python.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class Given(IntEnum):
 async def give_user(address: str, password_file: Path) -> Given:
     """Whether this etcd asks for the password by now; it may be done again."""
     command = (sys.executable, "-P", "-m", "cli.processes.etcd_user", address, str(password_file))
-    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stderr=DEVNULL)
+    try:
+        process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stderr=DEVNULL)
+    except OSError:  # the machine is out of processes
+        return Given.NO_ANSWER
     try:
         status = await process.wait()
     finally:

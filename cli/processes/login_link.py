@@ -16,9 +16,12 @@ GOOD_FOR_S = 600
 
 
 async def login_link(config: Path, file: Path) -> str | None:
-    """The link, which is in the file, too; None: etcd does not take one now."""
+    """The link, which is in the file, too; None: etcd does not take one now, or the machine is out of processes."""
     command = (sys.executable, "-P", "-m", "cli.processes.login_link", str(config), str(file))
-    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL)
+    try:
+        process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL)
+    except OSError:
+        return None
     try:
         said, _ = await process.communicate()
     finally:

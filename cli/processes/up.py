@@ -154,11 +154,7 @@ class _Machine:
         await self._until(self._is_ready, "the manager is not ready yet: see /readyz?verbose and its log")
         await self._until(self._workers_there, "the workers have not registered yet: see their logs")
         if self._options.example:
-            with contextlib.suppress(aiohttp.ClientError):
-                saved = await save_examples(self._way_in.http, self._way_in.url)
-                say(
-                    f"examples:  saved {', '.join(saved)}" if saved else "examples:  there are jobs already, none saved"
-                )
+            say(f"examples:  {await save_examples(self._way_in.http, self._way_in.url)}")
         count = len(self._plan.workers)
         workers = "1 worker" if count == 1 else f"{count} workers"
         say(f"etcron is up: {url} (1 manager, {workers}; what they print is in {self._data.path}/log)")
@@ -276,13 +272,18 @@ JOBS: tuple[dict[str, object], ...] = (
 )
 
 
-async def save_examples(http: aiohttp.ClientSession, url: str) -> list[str]:
-    """Save the examples where there is no job yet; the names of those saved. Raises aiohttp.ClientError."""
-    async with http.get(f"{url}/job/list") as answer:
-        answer.raise_for_status()
-        if (await answer.json())["data"]:
-            return []
-    for job in JOBS:
-        async with http.post(f"{url}/job/save", data={"job": json.dumps(job)}) as answer:
+async def save_examples(http: aiohttp.ClientSession, url: str) -> str:
+    """Save the examples where there is no job yet; what came of that, in words."""
+    saved: list[str] = []
+    try:
+        async with http.get(f"{url}/job/list") as answer:
             answer.raise_for_status()
-    return [str(job["name"]) for job in JOBS]
+            if (await answer.json())["data"]:
+                return "there are jobs already, none saved"
+        for job in JOBS:
+            async with http.post(f"{url}/job/save", data={"job": json.dumps(job)}) as answer:
+                answer.raise_for_status()
+            saved.append(str(job["name"]))
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return f"saved {', '.join(saved) or 'none'}; the manager did not take more: {str(error) or 'no answer in time'}"
+    return f"saved {', '.join(saved)}"
