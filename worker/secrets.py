@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from threading import BoundedSemaphore, Lock, Thread
+from threading import Lock, Thread
 from typing import Any, Final
 
 from common.access.selectors import ALL, Selector
@@ -52,12 +52,11 @@ from common.process.secret_files import (
     credentials_directory,
     secret_in,
 )
-from common.process.threads import beside
+from common.process.threads import Places
 
 _log = logging.getLogger(__name__)
 
 _WITHIN_S: Final = 10.0
-_AT_A_TIME: Final = 4
 _SETTINGS: Final = frozenset({"directory", "credentials", "program", "allow"})
 _RULE: Final = frozenset({"secrets", "labels", "users"})
 
@@ -138,9 +137,7 @@ class _Settings:
 class _Lookup:
     """One look-up, which its run may not wait for until it has ended: what it finds then is removed."""
 
-    def __init__(self, *, until: float) -> None:
-        """``until``: on the monotonic clock, for all sources together."""
-        self.until = until
+    def __init__(self) -> None:
         self._lock = Lock()
         self._given: RunSecrets | None = None
         self._is_abandoned = False
@@ -168,33 +165,30 @@ class Secrets:
         self._path = path
         self.runtime = runtime
         self._default_user = default_user
-        self._turns = asyncio.Semaphore(_AT_A_TIME)
-        self._places = BoundedSemaphore(_AT_A_TIME)
+        self._places = Places(within_s=_WITHIN_S)
         """A source that hangs keeps those of secrets, and none of what the worker itself needs."""
 
     async def of(self, spec: JobSpec) -> RunSecrets:
         """What a run of this job gets. SecretError."""
-        async with self._turns:
-            lookup = _Lookup(until=time.monotonic() + _WITHIN_S - 1)
-            try:
-                return await beside(
-                    partial(self._gather, spec, lookup), what="secrets", within_s=_WITHIN_S, places=self._places
-                )
-            except (SecretError, asyncio.CancelledError):
-                lookup.abandon()
-                raise
-            except (UnavailableError, OSError) as error:
-                lookup.abandon()
-                raise SecretError(f"its secrets cannot be looked up: {error!s:.200}") from None
-            except Exception as error:
-                _log.exception("secrets of a run: a reason that was not foreseen", extra={"action": "secrets.failed"})
-                raise SecretError(f"its secrets cannot be looked up: {type(error).__name__}") from None
+        lookup = _Lookup()
+        try:
+            return await self._places.beside(partial(self._gather, spec, lookup), what="secrets")
+        except (SecretError, asyncio.CancelledError):
+            lookup.abandon()
+            raise
+        except (UnavailableError, OSError) as error:
+            lookup.abandon()
+            raise SecretError(f"its secrets cannot be looked up: {error!s:.200}") from None
+        except Exception as error:
+            _log.exception("secrets of a run: a reason that was not foreseen", extra={"action": "secrets.failed"})
+            raise SecretError(f"its secrets cannot be looked up: {type(error).__name__}") from None
 
     def clear(self) -> None:
         """Remove what a former process has left. Before any run starts; blocks."""
         _remove(self.runtime)
 
     def _gather(self, spec: JobSpec, lookup: _Lookup) -> RunSecrets:
+        until = time.monotonic() + _WITHIN_S - 1  # for all sources together
         if self._path is None:
             raise SecretError("this worker has no secrets: its configuration has no secretsFile")
         settings = _Settings.read(self._path)
@@ -206,7 +200,7 @@ class Secrets:
                     f"secret {secret} is not given to jobs with these labels and the user {user}: "
                     "see `allow` in the secretsFile of this worker"
                 )
-            found[secret] = settings.value(secret, lookup.until)
+            found[secret] = settings.value(secret, until)
         env = {name: _text(secret, found[secret]) for name, secret in spec.secrets.items()}
         directory = None
         if spec.secret_files:
@@ -296,7 +290,10 @@ def _printed(program: tuple[str, ...], secret: str, until: float) -> bytes:
             status = process.wait(until - time.monotonic())
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # what it has started, too: a script waits for that
-            status = process.wait()
+            process.wait()
+            is_long = content is not None and len(content) > MOST_BYTES
+            why = f"it printed more than {MOST_BYTES:,} bytes" if is_long else "it did not end in time"
+            raise SecretError(f"secret {secret} was not given by {program[0]}: {why}") from None
     if status != 0 or content is None:
         raise SecretError(f"secret {secret} was not given by {program[0]}: it ended with status {status}")
     return content

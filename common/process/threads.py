@@ -98,11 +98,12 @@ def _carry_out(work: Callable[[], _T], future: Future[_T], places: threading.Sem
 class Places:
     """Threads for one kind of work: whoever comes waits for a place, and what hangs keeps those of no other kind."""
 
-    def __init__(self, most: int = 4) -> None:
+    def __init__(self, most: int = 4, *, within_s: float = _WITHIN_S) -> None:
+        self._within_s = within_s
         self._turns = asyncio.Semaphore(most)
         self._places = threading.BoundedSemaphore(most)
 
     async def beside(self, work: Callable[[], _T], *, what: str) -> _T:
         """As `beside`."""
         async with self._turns:
-            return await beside(work, what=what, places=self._places)
+            return await beside(work, what=what, within_s=self._within_s, places=self._places)

@@ -149,9 +149,17 @@ async def test_program_gives_what_no_file_has_and_a_new_value_counts_at_once(
             assert (record["output"], (tmp_path / str(number)).read_text()) == ("***\n", secret)
 
 
-@pytest.mark.parametrize("hangs", ["exec sleep 60", "sleep 60", "sleep 60 & echo value", "yes no end"])
+@pytest.mark.parametrize(
+    ("hangs", "says"),
+    [
+        ("exec sleep 60", "it did not end in time"),
+        ("sleep 60", "it did not end in time"),
+        ("sleep 60 & echo value", "it did not end in time"),
+        ("yes no end", "it printed more than 65,536 bytes"),
+    ],
+)
 async def test_source_that_hangs_fails_its_own_runs_alone(
-    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
+    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str, says: str
 ) -> None:
     monkeypatch.setattr("worker.secrets._WITHIN_S", 1.5)
     program = tmp_path / "hangs"
@@ -163,7 +171,8 @@ async def test_source_that_hangs_fails_its_own_runs_alone(
         waiting = await world.ask(job, plan_ms=1_790_000_000_000, name="waits")
         await wait_until(lambda: _is_claimed(worker, waiting), description="it is claimed")
         assert (await outcome(world, "true", "plain"))["status"] == "success"
-        assert (await world.record(waiting))["status"] == "failed"
+        record = await world.record(waiting)
+        assert (record["status"], says in record["err"]) == ("failed", True), record["err"]
         await wait_until(lambda: not _secret_threads(), description="no thread waits for what it has started")
 
 
