@@ -25,13 +25,9 @@ from manager.access.guard import CALLER
 from manager.http.bodies import BODY_READ
 from manager.http.errors import Handler, RequestError
 from manager.http.guards import ADDRESS, UNKNOWN
-from manager.http.idempotency import REPLAYED
+from manager.http.idempotency import READS, REPLAYED
 
 _API: Final = "/api/v1"
-NOT_AUDITED: Final = frozenset(
-    ("POST", f"{_API}/{path}") for path in ("jobs/check", "schedule/preview", "forecast/spread", "crontab/preview")
-)
-"""They change nothing; the answer depends on the body, which is why they are no GETs."""
 LOGINS: Final = {"password": "login", "link": "login.link", "oidc": "login.oidc"}
 """The word of each way to log in."""
 ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
@@ -227,7 +223,7 @@ def _call_of(request: web.Request) -> tuple[str, str]:
         return "run.download", "run"
     if call in ACTIONS and not (request.method == "GET" and "cursor" in request.query):
         return ACTIONS[call]
-    return (f"{request.method} {route.canonical}", "") if _is_change(request) and call not in NOT_AUDITED else ("", "")
+    return (" ".join(call), "") if _is_change(request) and route.canonical not in READS else ("", "")
 
 
 def _is_change(request: web.Request) -> bool:

@@ -46,6 +46,16 @@ async def test_another_request_under_the_same_key_is_refused(manager: Managed) -
     assert resumed.status == 200, "a key belongs to its call"
 
 
+async def test_what_changes_nothing_is_carried_out_each_time(manager: Managed) -> None:
+    spread, body = "/api/v1/forecast/spread", {"names": ["j"], "by": "minute"}
+    for expr in ("0 2 * * *", "0 3 * * *"):
+        await manager.call("PUT", "/api/v1/jobs/j", {**JOB, "cronExpr": expr})
+        answer = await post(manager, body, path=spread)
+        [shown] = (await answer.json())["items"]
+        assert (answer.headers.get("Idempotency-Replayed"), shown["after"]["cronExpr"]) == (None, f"H{expr[1:]}")
+    assert await remembered(manager) == []
+
+
 async def test_many_at_once_are_carried_out_once(place: Place) -> None:
     async with managing(place) as one, managing(place) as other:
         await one.call("PUT", "/api/v1/jobs/j", JOB)
