@@ -57,9 +57,13 @@ class LogStoreAway:
             return
         self._again_s = now_s + _AGAIN_S
         event = Event(kind=EventKind.LOG_STORE_AWAY, at_ms=self._since[1], reason=why[:LONGEST_TEXT])
-        for channel in self._channels(EventKind.LOG_STORE_AWAY):
-            if channel not in self._told and await self._sender.send_unwritten(self._notice(channel, event)):
-                self._told.add(channel)
+        async with asyncio.TaskGroup() as tasks:  # at once: a server that hangs is waited for, and the others are not
+            sent = {
+                channel: tasks.create_task(self._sender.send_unwritten(self._notice(channel, event)))
+                for channel in self._channels(EventKind.LOG_STORE_AWAY)
+                if channel not in self._told
+            }
+        self._told |= {channel for channel, one in sent.items() if one.result()}
 
     async def is_there(self) -> None:
         """It answers. UnavailableError: it does not, after all."""

@@ -1,0 +1,40 @@
+"""What is told of a log store that is away: to everybody at once, whoever's server hangs."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from common.notices.notice import Notice
+from common.notices.rules import Rule
+from manager.notices.lifelines import LogStoreAway
+from tests.support.fake_clock import FakeClock
+
+CHANNELS = ("first", "second", "third")
+
+
+async def test_server_that_hangs_keeps_no_message_from_the_others() -> None:
+    clock, others = FakeClock(), asyncio.Event()
+    begun: list[str] = []
+
+    async def send(notice: Notice) -> bool:
+        begun.append(notice.channel)
+        if len(begun) == len(CHANNELS):
+            others.set()
+        await others.wait()  # as a server does that answers nobody for long
+        return notice.channel != "first"
+
+    rules = {"ops": Rule(system=True, to=CHANNELS)}
+    records, sender = SimpleNamespace(rules=rules), SimpleNamespace(send_unwritten=send)
+    away = LogStoreAway(cast(Any, records), cast(Any, None), cast(Any, sender), clock=clock)
+    await away.is_away("no answer")
+    assert begun == [], "one that restarts is back sooner"
+    clock.advance(20_000)
+    async with asyncio.timeout(30):
+        await away.is_away("no answer")
+    assert sorted(begun) == sorted(CHANNELS)
+
+    clock.advance(61_000)
+    await away.is_away("no answer")
+    assert begun[len(CHANNELS) :] == ["first"], "who has it is not told again"
