@@ -14,17 +14,16 @@ from common.jobs.notify import DEFAULT_ON, OF_JOBS, EventKind
 from common.protocol.keys import MAX_MARK_MS
 from common.protocol.run import RunRecord, Trigger, Verdict, last_order
 
-__all__ = ["ASKED_FOR", "DEFAULT_ON", "OF_JOBS", "Event", "EventKind", "events_of", "gave_up", "never_began"]
+__all__ = ["ASKED_FOR", "DEFAULT_ON", "OF_JOBS", "QUIET", "Event", "EventKind", "events_of", "gave_up", "never_began"]
 
 LONGEST_TEXT: Final = 500
 ASKED_FOR: Final = frozenset({EventKind.SUCCEEDED, EventKind.SKIPPED, EventKind.OUTPUT})
 """What is an event only where a job or a rule asks for it."""
-_KINDS: Final = {
-    Verdict.SUCCESS: EventKind.SUCCEEDED, Verdict.FAILED: EventKind.FAILED, Verdict.TIMEOUT: EventKind.TIMEOUT,
-    Verdict.KILLED: EventKind.KILLED, Verdict.LOST: EventKind.LOST, Verdict.SKIPPED: EventKind.SKIPPED,
-    Verdict.MISSED: EventKind.MISSED,
-}  # fmt: skip
-_NEVER_BEGAN: Final = (Verdict.SKIPPED, Verdict.MISSED, Verdict.KILLED)
+_KINDS: Final = {one: EventKind.SUCCEEDED if one is Verdict.SUCCESS else EventKind(one) for one in Verdict}
+"""Each verdict is an event of its own name."""
+QUIET: Final = frozenset(verdict for verdict, kind in _KINDS.items() if kind in ASKED_FOR)
+"""Verdicts that tell nothing by themselves."""
+_NEVER_BEGAN: Final = frozenset(one for one in Verdict if one is Verdict.KILLED or not one.is_of_a_run)
 _AGAIN: Final = (Trigger.RETRY, Trigger.RERUN)
 
 _Instant = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]

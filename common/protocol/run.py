@@ -48,6 +48,11 @@ class Verdict(StrEnum):
         """Whether a command may have run: of a skipped or missed fire none did, though it may have been claimed."""
         return self not in (Verdict.SKIPPED, Verdict.MISSED)
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether a job counts as failing whose newest record says so."""
+        return self in (Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED)
+
 
 class Trigger(StrEnum):
     """What made a run happen."""

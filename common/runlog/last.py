@@ -46,7 +46,7 @@ LISTED: Final = 20
 """So many of these stand in a list of jobs, and are told as they change."""
 KEPT: Final = SHOWN + 4
 """Texts in a strip: some more than are shown, for fires that have several: attempts, and verdicts that came late."""
-_FAILING = frozenset({Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED})
+_FAILING = frozenset(one for one in Verdict if one.is_failure)
 _BEFORE_ALL: Final = "0"
 _BEHIND_ALL: Final = "9~"
 _IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
@@ -125,7 +125,9 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
         told: Document = {
             "jobName": self.job, ORDER: self.order, "result": self.result, "failing": self.failing,
         }  # fmt: skip
-        told |= {by.value: key for by, key in self._keys.items() if key}
+        told |= {
+            by.value: key for by, key in ((ByResult.FAILED, self.failed_key), (ByResult.TOOK, self.took_key)) if key
+        }
         first: Document = {}
         (told if self.run is not None else first).update(runOrder=self.run_order, run=self.run)
         change: Document = {
@@ -139,10 +141,6 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
             change["$max"] = {"successTime": self.success_ms}
         as_ours = {ORDER: {"$lt": self.oldest}, "writes": {"$gte": 0, "$lt": _MOST_WRITES}}
         return UpdateOne({"_id": last_id(self.job), **as_ours}, change, upsert=True)
-
-    @property
-    def _keys(self) -> Mapping[ByResult, str]:
-        return {ByResult.FAILED: self.failed_key, ByResult.TOOK: self.took_key}
 
     def beyond(self, there: Mapping[str, Any]) -> Document:
         """What has to be written to ``there`` for it to say this, too; empty where it does already."""

@@ -35,7 +35,7 @@ from manager.views.inventory import Inventory
 
 _PAGE: Final = 500
 _MOST: Final = 20_000
-_NOT_STARTED: Final = frozenset({Verdict.MISSED, Verdict.SKIPPED})
+_NOT_STARTED: Final = frozenset(one for one in Verdict if not one.is_of_a_run)
 
 
 class Records(Protocol):

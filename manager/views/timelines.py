@@ -41,7 +41,7 @@ _FIRES_OF_A_LANE: Final = 400
 _HOUR_MS: Final = 3_600_000
 _LONGEST_MS: Final = 86_400_000
 """A run that began longer before the window is not looked for."""
-_WORST: Final = (
+WORST_FIRST: Final = (
     Verdict.LOST, Verdict.TIMEOUT, Verdict.FAILED, Verdict.MISSED, Verdict.KILLED, Verdict.SKIPPED, Verdict.SUCCESS,
 )  # fmt: skip
 """Of a mark that stands for several."""
@@ -156,7 +156,7 @@ class Timelines:
                 )
             case _:
                 read = await self._records(RunFilter(), rights, window, _RECORDS_OF_LABELS)
-                lanes, total = self._of_labels(label, query, rights, window, read, limit)
+                lanes, total = await self._of_labels(label, query, rights, window, read, limit)
         records, cut_ms = read
         means = await self._means(window, cut_ms) if cut_ms is not None and rights.sees_all else ()
         if records is None:
@@ -238,19 +238,16 @@ class Timelines:
             lanes.append(lane)
         return lanes, len(there)
 
-    def _of_labels(
+    async def _of_labels(
         self, label: str, query: JobQuery, rights: Rights, window: Window,
         read: tuple[list[dict[str, Any]] | None, int | None], limit: int,
     ) -> tuple[list[Lane], int]:  # fmt: skip
         """Of the newest records of all jobs, by the labels that they carry."""
-        catalog = self._watching.catalog
         jobs: dict[str, list[KnownJob]] = {}
-        for name in catalog.names_seen(rights):
-            job = catalog.get(name)
-            if job is not None and job.saved is not None and query.takes(job):
-                value = job.saved.spec.labels.get(label)
-                if value is not None:
-                    jobs.setdefault(value, []).append(job)
+        async for job in self._watching.catalog.each_seen(query, rights):
+            value = None if job.labels is None else job.labels.get(label)
+            if value is not None:
+                jobs.setdefault(value, []).append(job)
         named = {job.name: value for value, of in jobs.items() for job in of}
         records: dict[str, list[dict[str, Any]]] = {}
         for one in read[0] or ():
@@ -326,7 +323,7 @@ def _marks(records: Iterable[Mapping[str, Any]], window: Window) -> list[dict[st
             last["from"], last["to"] = min(last["from"], start_ms), max(last["to"], end_ms)
             counts = last.setdefault("counts", {last["status"]: 1})
             counts[status] = counts.get(status, 0) + count
-            last["status"] = min(counts, key=_WORST.index)
+            last["status"] = min(counts, key=WORST_FIRST.index)
             last.pop("id", None)
         else:
             marks.append({"from": start_ms, "to": max(end_ms, start_ms), "status": status, "id": one["_id"]})

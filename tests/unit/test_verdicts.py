@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.protocol.run import Verdict
+from manager.views.timelines import WORST_FIRST
 
 ROOT = Path(__file__).parents[2]
 PLACES = (
@@ -22,3 +23,7 @@ PLACES = (
 def test_names_every_verdict(place: str) -> None:
     text = (ROOT / place).read_text(encoding="utf-8")
     assert [one for one in Verdict if not re.search(rf"\b{one}\b", text)] == []
+
+
+def test_has_a_place_in_the_order_of_what_is_worst() -> None:
+    assert sorted(WORST_FIRST) == sorted(Verdict)

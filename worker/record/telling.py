@@ -27,7 +27,7 @@ from common.clock import Clock
 from common.errors import EtcdError, ForbiddenError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.notices.events import Event, events_of, gave_up, never_began
+from common.notices.events import QUIET, Event, events_of, gave_up, never_began
 from common.process import failpoints
 from common.protocol.follow_ups import may_be_tried_again
 from common.protocol.keys import Keys, RunId
@@ -53,7 +53,6 @@ _WORTH_FORGETTING: Final = 256
 """Characters of an output: shorter ones are cheaper to keep than to copy the record for."""
 _RECORDS_A_TURN: Final = 100
 """Of what the loop is held for; then fires that are due have their turn."""
-_QUIET: Final = (Verdict.SUCCESS, Verdict.SKIPPED)
 
 
 class LogStore(Protocol):
@@ -192,7 +191,7 @@ class Telling:
 
     def _may_tell(self, record: RunRecord) -> bool:
         """One cheap look: so it is for nearly every record."""
-        if record.status not in _QUIET or not self._knows or self._rules.wanted:
+        if record.status not in QUIET or not self._knows or self._rules.wanted:
             return True
         spec = self._spec_of(record)
         if spec is not None and (spec.notify or spec.late_after_s or spec.suspicious_below_s):
