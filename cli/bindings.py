@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
@@ -31,7 +32,8 @@ def parser() -> Parser:
         ),
     )  # fmt: skip
     remove = add_command(
-        verbs, "remove", _remove, does="remove bindings", examples=("etcron binding remove 5f0c21ab34de",),
+        verbs, "remove", partial(delete_each, "bindings"),
+        does="remove bindings", examples=("etcron binding remove 5f0c21ab34de",),
     )  # fmt: skip
     listing.add_argument("subject", metavar="WHO", nargs="?", help="of them alone, as in add")
     add.add_argument("subject", metavar="WHO", help="user:NAME, group:NAME, service:NAME, uid:NUMBER or gid:NUMBER")
@@ -48,7 +50,7 @@ def parser() -> Parser:
         "--workers", action="append", metavar="LABEL=VALUE",
         help="of the workers that such jobs may choose, or all (repeatable); an editor's binding needs it",
     )  # fmt: skip
-    remove.add_argument("ids", metavar="ID", nargs="+")
+    remove.add_argument("names", metavar="ID", nargs="+")
     add_output(listing)
     for command in (listing, add, remove):
         add_server(command)
@@ -118,7 +120,3 @@ def _users(texts: Sequence[str]) -> Any:
     if len(texts) > 1:
         raise CommandError("--run-as: all stands by itself, for any system user", ExitStatus.USAGE)
     return _ALL
-
-
-def _remove(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "bindings", arguments.ids)

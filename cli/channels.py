@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server, count
@@ -42,7 +43,7 @@ def parser() -> Parser:
         verbs, "test", _test, does="send a test message, and say what came of it", examples=("etcron channel test ops",)
     )
     remove = add_command(
-        verbs, "remove", _remove, does="remove channels that no rule and no job names",
+        verbs, "remove", partial(delete_each, "channels"), does="remove channels that no rule and no job names",
         examples=("etcron channel remove ops",),
     )  # fmt: skip
     for command in (show, add, test):
@@ -166,7 +167,3 @@ def _test(arguments: argparse.Namespace) -> int:
     if notice["state"] == "sent":
         return ExitStatus.OK
     return ExitStatus.NO if notice["state"] == "failed" else ExitStatus.UNAVAILABLE
-
-
-def _remove(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "channels", arguments.names)

@@ -494,15 +494,15 @@ class Patience:
         return error.status is ExitStatus.UNAVAILABLE and self._monotonic() - self.heard_at <= PATIENCE_S
 
 
-def delete_each(arguments: Namespace, kind: str, names: Iterable[str], *, named: bool = False) -> int:
-    """Removes records of a kind; prints what the manager says of each, ``named``: behind its name."""
+def delete_each(kind: str, arguments: Namespace, *, named: bool = False) -> int:
+    """Removes records of a kind, by their names; prints what the manager says of each, ``named``: behind its name."""
     with Client.of(arguments) as client:
 
         def delete(name: str) -> str:
             message = str(client.call("DELETE", _path(kind, name)).document["message"])
             return f"{name}: {message}" if named else message
 
-        return go_through(names, delete)
+        return go_through(arguments.names, delete)
 
 
 def go_through(names: Iterable[str], act: Callable[[str], str]) -> int:

@@ -74,9 +74,9 @@ _NAMED: Final = {
     ("user", "name"): "users", ("user", "names"): "users", ("service", "name"): "services",
     ("service", "names"): "services",
     ("channel", "name"): "channels", ("channel", "names"): "channels", ("rule", "names"): "rules",
-    ("rule", "to"): "channels", ("notice", "channel"): "channels", ("silence", "ids"): "silences",
+    ("rule", "to"): "channels", ("notice", "channel"): "channels", ("silence", "names"): "silences",
     ("silence", "job"): "jobs", ("alert", "job"): "jobs", ("alert", "names"): "jobs", ("channel", "job"): "jobs",
-    ("token", "ids"): "tokens", ("session", "ids"): "sessions", ("binding", "ids"): "bindings",
+    ("token", "names"): "tokens", ("session", "names"): "sessions", ("binding", "names"): "bindings",
 }  # fmt: skip
 """The arguments, by noun, that name what a manager knows: by its name, or else by its id."""
 _DEADLINE_S: Final = 0.8

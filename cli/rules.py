@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server, count
@@ -28,7 +29,9 @@ def parser() -> Parser:
             "etcron rule add system --system --to ops",
         ),
     )  # fmt: skip
-    remove = add_command(verbs, "remove", _remove, does="remove rules", examples=("etcron rule remove billing",))
+    remove = add_command(
+        verbs, "remove", partial(delete_each, "rules"), does="remove rules", examples=("etcron rule remove billing",)
+    )
     add.add_argument("name", metavar="NAME")
     add.add_argument(
         "--labels", action="append", metavar="LABEL=VALUE",
@@ -93,7 +96,3 @@ def _add(arguments: argparse.Namespace) -> int:
     warn(saved.get("warnings") or ())
     tell(f"rule {arguments.name} is saved")
     return ExitStatus.OK
-
-
-def _remove(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "rules", arguments.names)

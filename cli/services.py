@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server, add_state
 from cli.client import Client, Document, access_path, delete_each
@@ -29,7 +30,8 @@ def parser() -> Parser:
         examples=("etcron service set deploy --disable", "etcron service set deploy --enable"),
     )  # fmt: skip
     remove = add_command(
-        verbs, "remove", _remove, does="remove service accounts with their tokens and bindings",
+        verbs, "remove", partial(delete_each, "services"),
+        does="remove service accounts with their tokens and bindings",
         examples=("etcron service remove deploy",),
     )  # fmt: skip
     add.add_argument("name", metavar="NAME")
@@ -75,7 +77,3 @@ def _set(arguments: argparse.Namespace) -> int:
         call = client.call("PATCH", access_path("services", arguments.name), {"disabled": arguments.disabled})
     tell(f"{arguments.name} is {state_of(call.document)}")
     return ExitStatus.OK
-
-
-def _remove(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "services", arguments.names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
 from cli.client import Client, Document, delete_each
@@ -20,10 +21,11 @@ def parser() -> Parser:
         examples=("etcron session list", "etcron session list --user alice"),
     )  # fmt: skip
     revoke = add_command(
-        verbs, "revoke", _revoke, does="end sessions", examples=("etcron session revoke 5f0c21ab34de",),
+        verbs, "revoke", partial(delete_each, "sessions", named=True),
+        does="end sessions", examples=("etcron session revoke 5f0c21ab34de",),
     )  # fmt: skip
     listing.add_argument("--user", metavar="NAME", help="another user; for administrators")
-    revoke.add_argument("ids", metavar="ID", nargs="+")
+    revoke.add_argument("names", metavar="ID", nargs="+")
     add_output(listing)
     for command in (listing, revoke):
         add_server(command)
@@ -43,7 +45,3 @@ def _row(session: Document) -> tuple[str, ...]:
         str(session["id"]), str(session.get("user")), str(session.get("way")), str(session.get("address")),
         local(session.get("createdMs")), local(session.get("expiresMs")), str(session.get("agent") or "-"),
     )  # fmt: skip
-
-
-def _revoke(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "sessions", arguments.ids, named=True)

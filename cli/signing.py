@@ -113,7 +113,8 @@ async def _shown_or_signed(config: ManagerConfig, seal: Seal, *, again: bool, ye
             return ExitStatus.OK
         fingerprint = _fingerprint(unsigned)
         if yes is None:
-            _show(unsigned)
+            rows = [(one.name, one.user, one.command[:_LONGEST], f"it {one.why}") for one in unsigned]
+            print_table(("JOB", "USER", "COMMAND", "WHY"), rows, none="every job is signed")
             say(f"{len(unsigned)} jobs. Look at them; then: --yes {fingerprint}")
             return ExitStatus.OK
         if yes != fingerprint:
@@ -142,11 +143,6 @@ async def _look(etcd: EtcdClient, keys: Keys, seal: Seal, *, again: bool) -> Seq
                 command, user = saved.spec.command_line, saved.spec.user or ""
                 found.append(_Unsigned(name=name, kv=kv, command=command, user=user, why=fault or "is signed"))
     return found
-
-
-def _show(unsigned: Iterable[_Unsigned]) -> None:
-    rows = [(one.name, one.user, one.command[:_LONGEST], f"it {one.why}") for one in unsigned]
-    print_table(("JOB", "USER", "COMMAND", "WHY"), rows, none="every job is signed")
 
 
 def _fingerprint(unsigned: Iterable[_Unsigned]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server
@@ -26,7 +27,13 @@ def parser() -> Parser:
             "etcron silence add --labels team=billing --until 2026-03-30T08:00",
         ),
     )  # fmt: skip
-    end = add_command(verbs, "end", _end, does="end silences", examples=("etcron silence end 5f0c21ab34de",))
+    end = add_command(
+        verbs,
+        "end",
+        partial(delete_each, "silences"),
+        does="end silences",
+        examples=("etcron silence end 5f0c21ab34de",),
+    )
     add.add_argument("--job", action="append", metavar="JOB", dest="job", help="a job, by name (repeatable)")
     add.add_argument(
         "--labels", action="append", metavar="LABEL=VALUE",
@@ -35,7 +42,7 @@ def parser() -> Parser:
     add.add_argument("--for", dest="span", metavar="SPAN", help="how long: 30m, 4h, 2d; at most 30d")
     add.add_argument("--until", metavar="TIME", help="in place of --for its end, e.g. 2026-03-30T08:00")
     add_reason(add)
-    end.add_argument("ids", metavar="ID", nargs="+")
+    end.add_argument("names", metavar="ID", nargs="+")
     add_output(listing)
     for command in (listing, add, end):
         add_server(command)
@@ -93,7 +100,3 @@ def _hours(text: str) -> float:
         return parse_duration(text).ms / 3_600_000
     except ValueError as error:
         raise CommandError(f"--for: is {text!r}; needed: {error}", ExitStatus.USAGE) from None
-
-
-def _end(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "silences", arguments.ids)

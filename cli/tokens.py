@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server, count
 from cli.bindings import ROLES
@@ -31,7 +32,8 @@ def parser() -> Parser:
         ),
     )  # fmt: skip
     revoke = add_command(
-        verbs, "revoke", _revoke, does="end tokens", examples=("etcron token revoke 5f0c21ab34de",),
+        verbs, "revoke", partial(delete_each, "tokens", named=True),
+        does="end tokens", examples=("etcron token revoke 5f0c21ab34de",),
     )  # fmt: skip
     add.add_argument("name", metavar="NAME", help="what it is for")
     add.add_argument(
@@ -41,7 +43,7 @@ def parser() -> Parser:
     add.add_argument("--role", choices=ROLES, help="it may do no more than this (what its owner may)")
     for command in (listing, add):
         command.add_argument("--owner", metavar="OWNER", help="service:NAME, or user:NAME; for administrators (you)")
-    revoke.add_argument("ids", metavar="ID", nargs="+")
+    revoke.add_argument("names", metavar="ID", nargs="+")
     for command in (listing, add):
         add_output(command)
     for command in (listing, add, revoke):
@@ -93,7 +95,3 @@ def _by_password(arguments: argparse.Namespace, client: Client, user: str, body:
     with Client(client.servers, ca=client.ca) as alone, opened(alone, user, password) as session:
         made: Document = alone.post(TOKENS, body, session)
     return made
-
-
-def _revoke(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "tokens", arguments.ids, named=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server, add_state
 from cli.bindings import print_bindings
@@ -42,7 +43,7 @@ def parser() -> Parser:
         examples=("etcron user password", "etcron user password alice --password-stdin < password"),
     )  # fmt: skip
     remove = add_command(
-        verbs, "remove", _remove, does="remove users with their sessions, tokens and bindings",
+        verbs, "remove", partial(delete_each, "users"), does="remove users with their sessions, tokens and bindings",
         examples=("etcron user remove alice",),
     )  # fmt: skip
     for command in (add, show, set_):
@@ -175,7 +176,3 @@ def _ended(sessions: int) -> str:
     if not sessions:
         return ""
     return f"; {sessions} session{'' if sessions == 1 else 's'} of theirs ended"
-
-
-def _remove(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "users", arguments.names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server
@@ -37,7 +38,7 @@ def parser() -> Parser:
         examples=("etcron worker undrain worker-1",),
     )  # fmt: skip
     forget = add_command(
-        verbs, "forget", _forget, does="forget workers that have left for good",
+        verbs, "forget", partial(delete_each, "workers"), does="forget workers that have left for good",
         examples=("etcron worker forget worker-3",),
     )  # fmt: skip
     add_reason(drain)
@@ -105,10 +106,6 @@ def stops_all(workers: Iterable[Document], names: Collection[str]) -> bool:
 
 def _undrain(arguments: argparse.Namespace) -> int:
     return _each(arguments, "undrain", {}, "takes fires again")
-
-
-def _forget(arguments: argparse.Namespace) -> int:
-    return delete_each(arguments, "workers", arguments.names)
 
 
 def _each(arguments: argparse.Namespace, verb: str, body: Document, done: str) -> int:

@@ -80,7 +80,10 @@ class Outbox:
 
     async def put(self, documents: Sequence[OutboxDocument]) -> None:
         """All of them are there; one that was there already stays as it is. ForbiddenError: this user may not."""
-        sent = [to_bson(storable(_document(one))) for one in documents]
+        sent = [
+            to_bson(storable({"_id": one.id, "events": [event.to_document() for event in one.events]}))
+            for one in documents
+        ]
         try:
             await self._collection.insert_many(sent, ordered=False)
         except OperationFailure as error:
@@ -112,10 +115,6 @@ class Outbox:
         """They are gone; it may be repeated."""
         if ids:
             await self._collection.delete_many({"_id": {"$in": list(ids)}})
-
-
-def _document(one: OutboxDocument) -> Document:
-    return {"_id": one.id, "events": [event.to_document() for event in one.events]}
 
 
 def _read(document: Document) -> OutboxDocument:

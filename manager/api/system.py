@@ -36,13 +36,14 @@ async def show_system(request: web.Request) -> web.Response:
     is_admin = rights(request).has_everywhere(Role.ADMIN)
     report = await parts.health.look(rights(request))
     now_ms = parts.clock.wall_ms()
+    configuration = [{"key": key, "value": value, "origin": origin} for key, value, origin in shown(parts.config)]
     return answer(
         {
             "version": VERSION,
             "python": platform.python_version(),
             "manager": parts.name,
             "ready": report.document(verbose=True),
-            "configuration": _configuration(parts) if is_admin else [],
+            "configuration": configuration if is_admin else [],
             "managers": await _managers(parts),
             "nowMs": now_ms,
             "unauthenticatedBeyondLoopback": is_open_to_all(parts.config),
@@ -50,10 +51,6 @@ async def show_system(request: web.Request) -> web.Response:
             "notes": [*recovery_notes(parts.directory, now_ms=now_ms), *parts.notes] if is_admin else [],
         }
     )
-
-
-def _configuration(parts: Parts) -> list[dict[str, Any]]:
-    return [{"key": key, "value": value, "origin": origin} for key, value, origin in shown(parts.config)]
 
 
 def is_open_to_all(config: ManagerConfig) -> bool:

@@ -20,7 +20,7 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
-from common.etcd import EtcdClient, Session
+from common.etcd import EtcdClient
 from common.etcd.election import Election
 from common.jobs.notify import Notify
 from common.notices.alerts import (
@@ -113,12 +113,9 @@ class Notifier:
             if session is None or session.ended.is_set():
                 await asyncio.sleep(_EVERY_S)
                 continue
-            await self._stand(session)
-
-    async def _stand(self, session: Session) -> None:
-        """One candidacy; ends with its session."""
-        election = Election(self._etcd, session, self._keys.notifier, self._name.encode(), clock=self._clock)
-        await until_first(election.run(), self._lead_again_and_again(election))
+            # One candidacy: it ends with its session.
+            election = Election(self._etcd, session, self._keys.notifier, self._name.encode(), clock=self._clock)
+            await until_first(election.run(), self._lead_again_and_again(election))
 
     async def _lead_again_and_again(self, election: Election) -> None:
         while True:

@@ -52,7 +52,6 @@ _LATE: Final[Mapping[Origin, str]] = {
     Origin.MADE_UP: "late: it was to be made up for, and no worker started it in time",
 }
 """Why a request was there that has expired."""
-"""Of the command, in a record that lies in etcd until it is delivered."""
 
 
 class StuckRequests:
