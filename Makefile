@@ -50,7 +50,7 @@ power-cut: venv-test ## CUTS=20 power cuts of the embedded log store, on a disk 
 	$(VENV)/python -m tests.chaos.scenarios.power_cut --cuts $(or $(CUTS),20)
 
 scenarios: venv-test ## situations that take longer than a test should (tests/chaos/scenarios)
-	$(VENV)/python -m pytest -s tests/chaos/scenarios/cut_off.py tests/chaos/scenarios/crontab_takeover.py
+	$(VENV)/python -m pytest -s -o faulthandler_timeout=1800 tests/chaos/scenarios/cut_off.py tests/chaos/scenarios/crontab_takeover.py
 	ETCRON_ACCEPTANCE_FIRES=60 $(VENV)/python -m pytest tests/acceptance/test_dead_mount.py
 
 # Their machines are namespaces; etcd and nginx come from Debian.

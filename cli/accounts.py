@@ -42,15 +42,13 @@ class Account:
     """What was done: none of a dry run."""
     beside: Mapping[int, str] = field(default_factory=dict)
     """More of a job, by the number of its line."""
-    what: str = "lines"
-    """They are called."""
+    what: tuple[str, str] = ("line", "lines")
+    """One is called, and several."""
 
     @classmethod
-    def of(
-        cls, told: Sequence[Told], steps: Iterable[Step], results: Mapping[str, str], what: str = "lines"
-    ) -> Account:
+    def of(cls, told: Sequence[Told], steps: Iterable[Step], results: Mapping[str, str]) -> Account:
         """Of jobs that were planned, and what became of these."""
-        return cls(told=told, steps={step.name: step for step in steps}, results=results, what=what)
+        return cls(told=told, steps={step.name: step for step in steps}, results=results)
 
     @property
     def is_refused(self) -> bool:
@@ -84,22 +82,21 @@ class Account:
                 number = ""
         tell()
         for note, mark in shared.items():
-            tell(f"{mark} {self.what} {self._numbers(note)}: {note}")
+            tell(f"{mark} {self.what[1]} {self._numbers(note)}: {note}")
         if shared:
             tell()
         tell(self._sum())
 
     def _texts(self, one: Told, shared: Mapping[str, str]) -> Iterator[str]:
-        notes = _notes(one)
-        marks = "".join(f" {shared[note]}" for note in notes if note in shared)
+        notes = self._notes(one)
+        marks = "".join(shared[note] for note in notes if note in shared)
+        marks = marks and f" {marks}"
         match one.became:
             case Became.JOB if one.document is not None:
                 step = self.steps.get(one.name)
                 paused = ", paused" if step is not None and step.state_after == "paused" else ""
                 when = one.document.get("cronExpr") or one.document.get("every") or one.document.get("after")
                 yield f"job {one.name} ({self._result(one.name)}{paused}){marks}: {when}  {one.document['command']}"
-                if one.line.number in self.beside:
-                    yield f"  {self.beside[one.line.number]}"
             case Became.REFUSED:
                 yield f"REFUSED{marks}: {one.line.text.strip()[:200]}"
             case Became.VARIABLE:
@@ -108,9 +105,14 @@ class Account:
                 yield str(one.became)
         yield from (f"  {note}" for note in notes if note not in shared)
 
+    def _notes(self, one: Told) -> list[str]:
+        """What is noted below it: the first note of a variable says what it does."""
+        beside = self.beside.get(one.line.number) if one.document is not None else None
+        return [*([beside] if beside else ()), *one.notes[one.became is Became.VARIABLE :]]
+
     def _shared(self) -> dict[str, str]:
         """What is noted at several of them, and the mark that stands for it."""
-        counts = Counter(note for one in self.told for note in dict.fromkeys(_notes(one)))
+        counts = Counter(note for one in self.told for note in dict.fromkeys(self._notes(one)))
         notes = [note for note, count in counts.items() if count > 1]
         return {note: f"[{number}]" for number, note in enumerate(notes, start=1)}
 
@@ -118,7 +120,7 @@ class Account:
         """Where it holds; comments and empty lines part no range."""
         noted = [one for one in self.told if one.became not in (Became.BLANK, Became.COMMENT)]
         ranges = []
-        for has_it, some in groupby(noted, key=lambda one: note in _notes(one)):
+        for has_it, some in groupby(noted, key=lambda one: note in self._notes(one)):
             if has_it:
                 first, *more = (one.line.number for one in some)
                 ranges.append(f"{first}-{more[-1]}" if more else str(first))
@@ -138,9 +140,5 @@ class Account:
             for kind in Became
             if kinds[kind]
         ]
-        return f"{len(self.told)} {self.what}: {', '.join(parts) or 'nothing'}"
-
-
-def _notes(one: Told) -> tuple[str, ...]:
-    """What is noted below it: the first note of a variable says what it does."""
-    return one.notes[1:] if one.became is Became.VARIABLE else one.notes
+        one, several = self.what
+        return f"{len(self.told)} {one if len(self.told) == 1 else several}: {', '.join(parts) or 'nothing'}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ from common.crontab.lines import Entry, read_lines
 _ALIKE: Final = 0.6
 _COMPARED: Final = 200
 """Jobs, and lines, at most: each with each."""
+_CRONS_PATH: Final = "/usr/bin:/bin"
 _CRON_RUNS_IT: Final = "cron runs its line of the crontab"
 _LINE_IS_GONE: Final = "its line of the crontab is gone"
 
@@ -51,12 +53,11 @@ def sync(arguments: argparse.Namespace) -> int:
     arguments.owner = arguments.owner or source.owner
     text = source.read()
     lines = list(read_lines(text, system=source.user is None, taken=True))
-    daemon = daemon_here()
-    before = until_now(told_of(lines, arguments, by_comment=True), source, text, daemon)
-    told = [_with_user(one, source) for one in before.told]
+    told = [_with_user(one, source) for one in told_of(lines, arguments, by_comment=True)]
     with Client.of(arguments) as client:
         rows = {row["name"]: row for row in client.items("/api/v1/jobs", _owned_by(arguments.owner), warnings=[])}
-        told = _of_known_users(client, checked(client, renamed(told, rows)))
+        told, daemon = _of_known_users(client, checked(client, renamed(told, rows))), daemon_here()
+        before = until_now(told, source, text, daemon)
         problems = list[str]()
         by_cron = [line.job for line in lines_of(told) if source.is_live and not line.is_taken]
         if not arguments.dry_run:
@@ -75,7 +76,7 @@ def sync(arguments: argparse.Namespace) -> int:
             # A job of that name and command which did not bear the label of this crontab yet.
             enabled = {step.name for step in steps if step.state_after == "enabled"}
             problems += _pause(client, [name for name in by_cron if name in enabled], _CRON_RUNS_IT)
-        account = Account.of(told, steps, results)
+        account = Account.of(before.told, steps, results)
         _print(account, gone, arguments, source, before)
         if not arguments.dry_run and (arguments.takeover or arguments.give_back):
             takeover = Takeover(client, source, text, daemon=daemon, ignored=before.ignored is not None)
@@ -154,7 +155,7 @@ def _with_user(one: Told, source: Source) -> Told:
     if one.document is None or not isinstance(one.line, Entry) or source.user is None:
         return one
     first = one.line.command.split()[0]
-    if is_user(first):
+    if is_user(first) and shutil.which(first, path=_CRONS_PATH) is None:  # `mail` and `man` are both
         why = (
             f"{first} is a user of this machine, and here the command begins: is this a crontab with a user column? "
             "Then use --system; else write the command with its path"

@@ -18,9 +18,9 @@ from typing import Final
 from cli.crontab.sources import Source, is_user
 from cli.errors import CommandError
 from cli.times import machine_timezone
-from common.crontab.daemons import Daemon, Kind, file_faults, name_fault, reading
+from common.crontab.daemons import Daemon, Kind, Reading, file_faults, name_fault, reading
 from common.crontab.jobs import Told
-from common.crontab.lines import Entry, Unreadable, Variable
+from common.crontab.lines import Entry, Line, Unreadable, Variable
 
 _CRON_D: Final = Path("/etc/cron.d")
 _DEFAULTS: Final = Path("/etc/default/cron")
@@ -54,34 +54,49 @@ def until_now(told: Sequence[Told], source: Source, text: str, daemon: Daemon | 
     """Of a crontab that cron runs. Lines that etcron has taken over are none of cron's."""
     if daemon is None or not source.is_live:
         return UntilNow(told=told)
-    of_cron = any(_is_crons(one) for one in told)
-    noted, unread, never = list[Told](), list[int](), set[int]()
-    for one in told:
-        line, why = one.line, ""
-        if isinstance(line, Variable) and of_cron:
-            why = _of_variable(line, daemon)
-        elif isinstance(line, Unreadable):
-            unread.append(line.number)
-        elif isinstance(line, Entry) and not line.taken:
-            found = reading(line.when, daemon)
-            why = found.why
-            if line.user is not None and not is_user(line.user):
-                found = replace(found, is_read=False, runs=False)
-                why = f"this machine has no user {line.user}, so {daemon} never ran it"
-            if not found.is_read:
-                unread.append(line.number)
-            if line.unended or not found.runs:
-                never.add(line.number)
-        noted.append(replace(one, notes=(*one.notes, why)) if why else one)
+    readings = {one.line.number: _read(one.line, daemon) for one in told}
+    unread = [number for number, found in readings.items() if not found.is_read]
     reasons = list[str]()
     if source.user is None and source.path is not None:  # a user's own is looked at as it is saved
         reasons = [*_of_file(source.path, daemon), *_of_lines(unread, text, daemon)]
-    ignored = f"{source.title}: {daemon} runs nothing of it: {'; '.join(reasons)}" if reasons else None
-    return UntilNow(told=noted, ignored=ignored, never=frozenset(never))
+    has_some = any(_is_crons(one.line) for one in told)
+    notes = {
+        one.line.number: _of_variable(one.line, daemon)
+        if isinstance(one.line, Variable) and has_some
+        else _of_entry(one, readings[one.line.number], daemon, ignored=bool(reasons))
+        for one in told
+    }
+    return UntilNow(
+        told=[replace(one, notes=(*one.notes, note)) if (note := notes[one.line.number]) else one for one in told],
+        ignored=f"{source.title}: {daemon} runs nothing of it: {'; '.join(reasons)}" if reasons else None,
+        never=frozenset(number for number, found in readings.items() if not found.runs),
+    )
 
 
-def _is_crons(one: Told) -> bool:
-    return isinstance(one.line, Entry) and not one.line.taken
+def _read(line: Line, daemon: Daemon) -> Reading:
+    if isinstance(line, Unreadable):
+        return Reading(is_read=False, runs=False)
+    if not isinstance(line, Entry) or line.taken:
+        return Reading()
+    if line.user is not None and not is_user(line.user):
+        return Reading(is_read=False, runs=False, what=f"finds no user {line.user} on this machine")
+    found = reading(line.when, daemon)
+    return replace(found, runs=found.runs and not line.unended)
+
+
+def _of_entry(one: Told, found: Reading, daemon: Daemon, *, ignored: bool) -> str:
+    if not found.what:
+        return ""
+    if found.runs:
+        ran = "it would run at other times than" if ignored else "until now it ran at other times than it will"
+        then = f"{ran} with etcron"
+    else:
+        then = "until now it never ran; with etcron it will"
+    return f"{daemon} {found.what}" + (f": {then}" if one.document is not None else "")
+
+
+def _is_crons(line: Line) -> bool:
+    return isinstance(line, Entry) and not line.taken
 
 
 def _of_variable(line: Variable, daemon: Daemon) -> str:

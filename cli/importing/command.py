@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from dataclasses import replace
 from typing import Final
 
 from cli.accounts import Account, paused_if_new
@@ -65,8 +66,8 @@ def _import(arguments: argparse.Namespace) -> int:
             client, [wanted_of(one) for one in told if one.document is not None], owner=arguments.owner,
             over=lambda document, spec: over_what_is_there(document, spec, said),
         ))  # fmt: skip
-        account = Account.of(told, steps, {} if arguments.dry_run else saved(client, steps), what="entries")
-    _print(account, arguments)
+        account = Account.of(told, steps, {} if arguments.dry_run else saved(client, steps))
+    _print(replace(account, what=("entry", "entries")), arguments)
     return account.status
 
 

@@ -29,7 +29,6 @@ _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
 _ITEM: Final = re.compile(
     r"(?:\*|(?P<first>[A-Za-z0-9]+)(?:-(?P<last>[A-Za-z0-9]+))?)(?:/(?P<step>[0-9]{1,9})(?![A-Za-z0-9]))?", re.ASCII
 )
-_NEVER: Final = "never ran; with etcron it will"
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _NOT_CRONIES: Final = re.compile(r"\..*|#.*|.*~|.+\.rpm(?:save|orig|new)", re.DOTALL)
 _WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -71,20 +70,20 @@ class Reading:
 
     is_read: bool = True
     runs: bool = True
-    why: str = ""
-    """What is other than it seems; empty: nothing is."""
+    what: str = ""
+    """What it makes of it, where that is not what it seems: `takes fri-mon for no weekday at all`."""
 
 
 def reading(when: str, daemon: Daemon) -> Reading:
     """Of five fields, or a macro."""
     if when.startswith("@"):
-        return Reading() if when in _MACROS else _unread(f"has no {when}", daemon)
+        return Reading() if when in _MACROS else _unread(f"has no {when}")
     whys, empty = list[str](), set[str]()
     fields = when.split()
     for text, (name, low, high, names) in zip(fields, _FIELDS, strict=True):
         found = _values(text, low, high, names, daemon.kind)
         if found is None:
-            return _unread(f"cannot read the {name} {text}", daemon)
+            return _unread(f"cannot read the {name} {text}")
         values, read, backward = found
         if read != text:
             whys.append(f"reads the {name} {text} as {read}")
@@ -96,10 +95,7 @@ def reading(when: str, daemon: Daemon) -> Reading:
     needs_both = day.startswith("*") or weekday.startswith("*")
     days = empty & {"day of the month", "weekday"}
     runs = not empty - days and not (days if needs_both else len(days) == 2)
-    if not whys:
-        return Reading()
-    then = "ran at other times than it will with etcron" if runs else _NEVER
-    return Reading(runs=runs, why=f"{daemon} {' and '.join(whys)}: until now it {then}")
+    return Reading(runs=runs, what=" and ".join(whys)) if whys else Reading()
 
 
 def name_fault(name: str, daemon: Daemon) -> str | None:
@@ -120,8 +116,8 @@ def file_faults(about: os.stat_result, itself: os.stat_result, daemon: Daemon) -
         yield "it has several hard links"
 
 
-def _unread(why: str, daemon: Daemon) -> Reading:
-    return Reading(is_read=False, runs=False, why=f"{daemon} {why}: until now it {_NEVER}")
+def _unread(what: str) -> Reading:
+    return Reading(is_read=False, runs=False, what=what)
 
 
 def _values(

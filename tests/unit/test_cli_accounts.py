@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cli.accounts import Account
@@ -36,5 +38,5 @@ TOLD = f"""\
 
 def test_what_holds_for_several_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     told = translate(read_lines(TEXT, system=False), timezone="UTC", labels={})
-    Account.of(told, [], {}, what="entries").tell()
+    replace(Account.of(told, [], {}), what=("entry", "entries")).tell()
     assert capsys.readouterr().out == TOLD

@@ -11,7 +11,7 @@ import pytest
 
 from cli.crontab.sources import Source
 from cli.crontab.until_now import UntilNow, daemon_here, until_now
-from common.crontab.daemons import Daemon, Kind, file_faults, name_fault, reading
+from common.crontab.daemons import Daemon, Kind, Reading, file_faults, name_fault, reading
 from common.crontab.jobs import translate
 from common.crontab.lines import read_lines
 
@@ -24,7 +24,7 @@ CRONIE = Daemon(kind=Kind.CRONIE, version="1.7.2")
 )
 @pytest.mark.parametrize("daemon", [DEBIAN, CRONIE], ids=lambda daemon: daemon.kind.name)
 def test_usual_times_are_read_alike(when: str, daemon: Daemon) -> None:
-    assert reading(when, daemon).why == ""
+    assert reading(when, daemon) == Reading()
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,7 @@ def test_usual_times_are_read_alike(when: str, daemon: Daemon) -> None:
 @pytest.mark.parametrize("daemon", [DEBIAN, CRONIE], ids=lambda daemon: daemon.kind.name)
 def test_what_cron_cannot_read_never_ran(when: str, said: str, daemon: Daemon) -> None:
     found = reading(when, daemon)
-    assert (found.is_read, found.runs) == (False, False)
-    assert found.why.startswith(f"{daemon} {said}")
-    assert found.why.endswith("until now it never ran; with etcron it will")
+    assert (found.is_read, found.runs, found.what[: len(said)]) == (False, False, said)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +62,7 @@ def test_what_cron_cannot_read_never_ran(when: str, said: str, daemon: Daemon) -
 def test_a_range_that_runs_backwards_is_no_day_at_all(when: str, runs: bool, daemon: Daemon) -> None:
     found = reading(when, daemon)
     assert (found.is_read, found.runs) == (True, runs)
-    assert "at all" in found.why
-    assert ("never ran" in found.why) is not runs
+    assert "at all" in found.what
 
 
 @pytest.mark.parametrize(
@@ -79,14 +76,14 @@ def test_a_range_that_runs_backwards_is_no_day_at_all(when: str, runs: bool, dae
     ],
 )
 def test_debians_cron_passes_over_what_follows_a_number(when: str, said: str) -> None:
-    assert reading(when, DEBIAN).why == f"{DEBIAN} {said}: until now it ran at other times than it will with etcron"
+    assert reading(when, DEBIAN) == Reading(what=said)
     assert reading(when, CRONIE).is_read is ("~" in when)
 
 
 @pytest.mark.parametrize("when", ["~ * * * *", "5~10 ~20 * * *", "3,10~ * * * *"])
 def test_random_times_are_cronies_alone(when: str) -> None:
-    assert reading(when, CRONIE).why == ""
-    assert reading(when, DEBIAN).why
+    assert reading(when, CRONIE) == Reading()
+    assert reading(when, DEBIAN) != Reading()
 
 
 def _about(mode: int = 0o644, uid: int = 0, links: int = 1) -> os.stat_result:
@@ -127,7 +124,7 @@ def _of(path: Path, text: str, daemon: Daemon | None = DEBIAN, *, system: bool =
 
 
 def _notes(found: UntilNow) -> list[str]:
-    return [note for one in found.told for note in one.notes if " until now " in note]
+    return [note for one in found.told for note in one.notes if note.startswith(str(DEBIAN))]
 
 
 GOOD = "1 * * * * root /bin/good\n"
@@ -142,6 +139,27 @@ def test_variables_that_debians_cron_does_not_know(tmp_path: Path) -> None:
     assert _notes(_of(tmp_path / "tab", text, CRONIE)) == []
     assert _notes(_of(tmp_path / "tab", text, None)) == []
     assert _notes(_of(tmp_path / "tab", f"CRON_TZ=Asia/Tokyo\n#etcron# {GOOD}")) == [], "all are etcron's already"
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("0 0 * * fri-mon root x", "takes fri-mon for no weekday at all: until now it never ran; with etcron it will"),
+        ("@Daily root x", "has no @Daily: until now it never ran; with etcron it will"),
+        ("0 0 * * mon#2 root x", "reads the weekday mon#2 as mon: it would run at other times than with etcron"),
+        ("5/15 * * * * root x", "cannot read the minute 5/15"),
+        ("0 0 * * * nobody-here x", "finds no user nobody-here on this machine: until now it never ran; with"),
+        (GOOD.strip(), None), ("#etcron# 0 0 * * fri-mon root x", None),
+    ],
+)  # fmt: skip
+def test_each_line_says_what_debians_cron_made_of_it(tmp_path: Path, line: str, note: str | None) -> None:
+    notes = _notes(_of(tmp_path / "tab", f"{line}\n5/15 * * * * root makes cron run nothing of it\n"))
+    assert [one[: len(f"{DEBIAN} {note}")] for one in notes[:-1]] == ([f"{DEBIAN} {note}"] if note else [])
+
+
+def test_what_ran_at_other_times_is_said(tmp_path: Path) -> None:
+    (note,) = _notes(_of(tmp_path / "tab", "0 0 * * mon#2 root x\n", system=False))
+    assert note.endswith("reads the weekday mon#2 as mon: until now it ran at other times than it will with etcron")
 
 
 @pytest.mark.parametrize("bad", ["5/15 * * * * root x\n", "1 * * * * nobody-here x\n", "nonsense\n"])

@@ -349,6 +349,8 @@ async def test_a_user_where_the_command_should_be_is_a_crontab_of_the_other_form
     assert "daemon is a user of this machine" in result.out
     assert "use --system" in result.out
     assert await states(etcron) == {}
+    # Debian has a user for the program `sync`, as for `mail` and `man`.
+    assert "1 job (1 created)" in (await etcron.ok(*sync(write("tab", "0 1 * * * sync && /opt/a\n")))).out
 
 
 async def test_a_strangers_job_of_the_same_name_is_left_alone(etcron: Etcron, write: Write) -> None:
