@@ -26,29 +26,39 @@ SYSTEMD = Path("/lib/systemd/systemd")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _BEGIN = """
-mount -t tmpfs tmpfs /mnt && mount -t tmpfs tmpfs /run && mkdir -p /run/netns /mnt/machines
+mount -t tmpfs tmpfs /mnt && mount --make-shared /mnt && mount -t tmpfs tmpfs /run && mkdir -p /run/netns /mnt/machines
 ip link add hub type bridge && ip link set hub up
 echo ready
 while :; do sleep 3600 & wait; done
 """
-_ADD = """
-name=$1 address=$2 place=/mnt/machines/$1 root=/mnt/machines/$1/root
-mkdir -p $place/upper $place/work $root
-mount -t overlay overlay -o lowerdir=/,upperdir=$place/upper,workdir=$place/work $root
-mkdir -p $root/packages $root/machines && mount --bind "$3" $root/packages
+_DISK = """
+name=$1 root=/mnt/machines/$1/root disk=$(mktemp -d /mnt/disk.XXXX)
+mkdir -p $disk/upper $disk/work $root
+mount -t overlay overlay -o lowerdir=/,upperdir=$disk/upper,workdir=$disk/work $root
+mkdir -p $root/packages $root/machines && mount --bind "$2" $root/packages
 rm -rf $root/usr/sbin/policy-rc.d $root/etc/etcron $root/opt/etcron $root/etc/systemd/system/*.wants/*
-cp "$4"/* $root/usr/local/sbin/
+cp "$3"/* $root/usr/local/sbin/
 rm -f $root/etc/resolv.conf && : >$root/etc/resolv.conf
 echo "$name" >$root/etc/hostname
 printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' "$name" >$root/etc/hosts
+"""
+_DISK_SEEN = """
+mkdir -p "$2/machines/$1" && mount --bind "/mnt/machines/$1/root" "$2/machines/$1"
+"""
+_DISK_GONE = """
+umount "$2/machines/$1"
+umount --recursive "/mnt/machines/$1/root"
+"""
+_NETWORK = """
+name=$1 address=$2
 ip netns add "$name" && ip link add "$name" type veth peer name eth0 netns "$name"
 ip link set "$name" master hub up
 ip -n "$name" link set lo up && ip -n "$name" link set eth0 up && ip -n "$name" addr add "$address/24" dev eth0
 """
 _BOOT = """
 echo $$ >"$2/cgroup.procs"
-exec ip netns exec "$1" unshare --mount --pid --uts --cgroup --time --boottime "-$(cut -d. -f1 /proc/uptime)" \\
-    --fork --kill-child sh -ec "$3" sh /mnt/machines/$1/root
+exec ip netns exec "$1" unshare --mount --propagation slave --pid --uts --cgroup \\
+    --time --boottime "-$(cut -d. -f1 /proc/uptime)" --fork --kill-child sh -ec "$3" sh /mnt/machines/$1/root
 """
 _INIT = """
 cd "$1"
@@ -95,9 +105,10 @@ def _cgroups() -> Path | None:
 class Machine:
     """One of them; it runs commands as root."""
 
-    def __init__(self, name: str, holder: int) -> None:
+    def __init__(self, name: str, holder: int, packages: Path) -> None:
         self.name = name
         self._holder = holder
+        self._packages = packages
         cgroups = _cgroups()
         assert cgroups is not None, "asked for before"
         self._cgroup = cgroups / f"etcron-{os.getpid()}-{name}"
@@ -108,6 +119,24 @@ class Machine:
     def root(self) -> str:
         """Of its files, as the holder's namespace sees them."""
         return f"/mnt/machines/{self.name}/root"
+
+    def gets_a_disk(self) -> None:
+        """Which is this machine's, as it is."""
+        self._makes(_DISK, str(self._packages), str(STAND_INS))
+
+    def disk_is_seen_by(self, desk: Machine) -> None:
+        """Below ``/machines`` there, for scp."""
+        self._makes(_DISK_SEEN, desk.root)
+
+    def is_replaced(self, desk: Machine) -> None:
+        """It has no power, and a fresh disk, which the desk sees."""
+        self.loses_power()
+        self._makes(_DISK_GONE, desk.root)
+        self.gets_a_disk()
+        self.disk_is_seen_by(desk)
+
+    def _makes(self, script: str, *arguments: str) -> None:
+        subprocess.run([*_inside(self._holder), "sh", "-ec", script, "sh", self.name, *arguments], check=True)
 
     def boots(self) -> None:
         """It is on the network, and its systemd has started what is enabled."""
@@ -193,13 +222,12 @@ def machines(addresses: dict[str, str], packages: Path) -> Iterator[dict[str, Ma
             assert outer.stdout.readline() == "ready\n"
             holder = int(Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[0])
             for name, address in addresses.items():
-                arguments = [name, address, str(packages), str(STAND_INS)]
-                subprocess.run([*_inside(holder), "sh", "-ec", _ADD, "sh", *arguments], check=True)
-                found[name] = Machine(name, holder)
+                subprocess.run([*_inside(holder), "sh", "-ec", _NETWORK, "sh", name, address], check=True)
+                found[name] = Machine(name, holder, packages)
+                found[name].gets_a_disk()
             *others, desk = found.values()
-            reach = 'mkdir -p "$2/machines/$1" && mount --bind "$3" "$2/machines/$1"'
             for one in others:
-                subprocess.run([*_inside(holder), "sh", "-ec", reach, "sh", one.name, desk.root, one.root], check=True)
+                one.disk_is_seen_by(desk)
             for one in found.values():
                 one.boots()
             yield found

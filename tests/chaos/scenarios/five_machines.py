@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.etcd_server import etcd_of
 from tests.support.machines import Block, Machine, blocks, machines, why_no_machines
 from tests.support.promql import expressions
 from tests.support.waiting import wait_until
@@ -53,9 +52,6 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     if had.returncode:
         pytest.skip(f"packages of Debian cannot be had here: {had.stderr}")
-    if (etcd := etcd_of("3.5")) is not None:
-        (directory / "etcd").write_bytes(etcd.read_bytes())
-        (directory / "etcd").chmod(0o755)
     (package,) = (ROOT / "dist").glob("etcron_*.deb")
     (directory / package.name).write_bytes(package.read_bytes())
     directory.chmod(0o755)
@@ -77,10 +73,10 @@ def with_our_log_store(text: str) -> str:
     return re.sub(r'^ *"mongodbPasswordFile": .*\n', "", text, flags=re.MULTILINE)
 
 
-def follows(cluster: dict[str, Machine], block: Block) -> None:
+def follows(cluster: dict[str, Machine], block: Block, *, only: str | None = None, after: str = "") -> None:
     """On each machine that the title names, in the directory where the block before has left its shell."""
-    text = with_our_log_store(block.text)
-    for place in block.places:
+    text = after + with_our_log_store(block.text)
+    for place in [only] if only else block.places:
         print(f"{block.section}: {place} (line {block.line})", flush=True)  # noqa: T201
         cluster[place].does(f"cd \"$(cat .stands-in 2>/dev/null || pwd)\"\ntrap 'pwd >/root/.stands-in' EXIT\n{text}")
 
@@ -150,6 +146,7 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     open_on_m4 = desk.does("etcron run list --job evidence --worker m4 --status running,lost -o json")
     taken_along = {run["id"] for run in json.loads(open_on_m4)}
     assert {f"evidence@{plan}#1" for plan in evidence.left_out()} <= taken_along, "else each fire ran"
+    tells(evidence, "with one of each kind lost")
 
     for name in ("m1", "m4"):
         cluster[name].boots()
@@ -160,21 +157,32 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
         follows(cluster, block)
     await evidence.goes_on(on={"m3"})
 
-    cluster["m2"].loses_power()
+    cluster["m2"].is_replaced(desk)
     cluster["m2"].boots()
-    cluster["m2"].does("systemctl disable --now etcd && rm -rf /var/lib/etcd/default")  # a new one has no data
-    for block in sections("15"):
+    follows(cluster, *sections("1"), only="m2")
+    *blocks_before, before_etcd = sections("15")
+    for block in blocks_before:
         follows(cluster, block)
+    for block in (sections("4")[0], sections("6")[0], *sections("7")):
+        assert "m2" in block.places
+        follows(cluster, block, only="m2", after=before_etcd.text)
     await wait_until(
         lambda: cluster["m1"].does(". ./etcdctl.env; etcdctl endpoint health --cluster 2>&1").count("is healthy") == 3,
         description="three members are healthy", timeout=60,
     )  # fmt: skip
     await evidence.goes_on()
 
+    tells(evidence, "with an upgrade, and a member replaced")
     for block in sections("13"):
         follows(cluster, block)
     await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
+    tells(evidence, "with a restore")
     assert evidence.twice() == []
+
+
+def tells(evidence: Evidence, when: str) -> None:
+    twice, left_out = evidence.twice(), evidence.left_out()
+    print(f"{when}: {len(evidence.runs())} runs, {len(twice)} twice, {len(left_out)} seconds left out", flush=True)  # noqa: T201
 
 
 async def prometheus_answers(desk: Machine) -> None:
