@@ -47,6 +47,7 @@ from manager.use_cases.rules import RuleService
 from manager.use_cases.run_now import RunNow
 from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
+from manager.views.alerts import AlertBoard
 from manager.views.durations import Durations
 from manager.views.ending import EndingRuns
 from manager.views.failing import FailingJobs
@@ -61,7 +62,6 @@ from manager.views.run_list import RunLists
 from manager.views.shared import Shared
 from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
-from manager.views.told import Told
 from manager.watch.events import EventHub
 from manager.watch.tails import Tails
 from manager.watch.watching import Watching
@@ -103,7 +103,7 @@ class Parts:
     channels: ChannelService
     rules: RuleService
     silences: SilenceService
-    told: Told
+    alerts: AlertBoard
     drains: DrainService
     inventory: Inventory
     fleet: Shared[Fleet]

@@ -74,6 +74,7 @@ from manager.use_cases.rules import RuleService
 from manager.use_cases.run_now import RunNow
 from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
+from manager.views.alerts import AlertBoard
 from manager.views.cursors import SealedCursors
 from manager.views.durations import Durations
 from manager.views.ending import EndingRuns, shown
@@ -91,7 +92,6 @@ from manager.views.shapes import running_views
 from manager.views.shared import Shared
 from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
-from manager.views.told import Told
 from manager.watch.catalog import Catalog
 from manager.watch.eligibility import Eligibility
 from manager.watch.events import EventHub, Pace
@@ -127,7 +127,7 @@ def make_parts(
     )
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
-    told = Told(runlog, clock, exists=lambda channel: watching.notices.has_channel(channel))
+    alerts = AlertBoard(runlog, clock, exists=lambda channel: watching.notices.has_channel(channel))
     guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
     health = Health(
         etcd,
@@ -140,7 +140,7 @@ def make_parts(
         look_at_jobs=lambda members, away, rights: _look_at_jobs(watching, members, away, rights, clock),
         blocked=lambda rights: watching.blocked.until(rights),
         audit=lambda away: audit.problems(log_store_is_away=away),
-        told=lambda rights: _look_at_notices(told, rights, clock),
+        told=lambda rights: _look_at_notices(alerts, rights, clock),
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
@@ -290,7 +290,7 @@ def make_parts(
         clock_guard=guard,
         channels=channels,
         rules=RuleService(rules, keys, watching.catalog),
-        told=told,
+        alerts=alerts,
         silences=SilenceService(kept, keys, watching.catalog),
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
@@ -370,9 +370,9 @@ def _oidc(config: ManagerConfig, clock: Clock) -> OidcLogin | None:
     )  # fmt: skip
 
 
-async def _look_at_notices(told: Told, rights: Rights, clock: Clock) -> Sequence[str]:
+async def _look_at_notices(alerts: AlertBoard, rights: Rights, clock: Clock) -> Sequence[str]:
     """Channels are for who may see everything."""
-    return (await told.waiting()).problems(clock.wall_ms()) if rights.sees_all else ()
+    return (await alerts.waiting()).problems(clock.wall_ms()) if rights.sees_all else ()
 
 
 async def _look_at_jobs(

@@ -18,7 +18,7 @@
                                     its data directory: what is read at the start, and the thread that writes
     pacing.py                       how it spreads its work while more is due than it has slots for
     secrets.py                      what jobs ask for by name, and where its values come from
-    belief.py generations.py        what is believed of what lies in etcd: signatures, and nothing older than was seen
+    verifier.py generations.py        what is believed of what lies in etcd: signatures, and nothing older than was seen
     admission.py                    whether it takes fires, and every reason why not
     metrics.py                      what it counts, and a port that tells it, where one is wanted
     quarantine.py refusals.py       what is set aside, for it cannot be read; what etcd refuses for good

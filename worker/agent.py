@@ -364,8 +364,8 @@ class Agent:
             kind="worker", wall_ms=self._clock.wall_ms(), free_slots=parts.table.free_slots,
             running=parts.table.running, waiting=parts.scheduler.waiting, unsent_records=delivery.waiting,
             problem=parts.admission.why_not
-            or "; ".join(filter(None, (parts.clock_check.awaited, parts.belief.problem, refused, store, scarce,
-                                       parts.telling.problem)))
+            or "; ".join(filter(None, (parts.clock_check.awaited, parts.verifier.problem, refused, store, scarce,
+                                       parts.outbox_writer.problem)))
             or None,
             not_permitted=parts.steward.not_permitted, clock=parts.clock_watch.name,
             ending_count=len(parts.ending), ending=parts.ending.listed,

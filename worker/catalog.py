@@ -12,7 +12,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue
-from worker.belief import Belief
+from worker.verifier import Verifier
 
 _log = logging.getLogger(__name__)
 
@@ -20,9 +20,9 @@ _log = logging.getLogger(__name__)
 class Catalog:
     """Name to job, kept in step by a mirror of ``jobs/``; tells its listener of every change."""
 
-    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None], belief: Belief | None = None) -> None:
-        """``belief``: what is set aside for want of a signature; None: nothing."""
-        self._belief = belief
+    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None], verifier: Verifier | None = None) -> None:
+        """``verifier``: what is set aside for want of a signature; None: nothing."""
+        self._verifier = verifier
         self._keys = keys
         self._on_changed = on_changed
         self.jobs: dict[str, PlannedJob] = {}
@@ -50,8 +50,8 @@ class Catalog:
             name = self._keys.job_of(change.key)
             self.jobs.pop(name, None)
             self.set_aside.pop(name, None)
-            if self._belief is not None:
-                self._belief.forget(name)
+            if self._verifier is not None:
+                self._verifier.forget(name)
             if change.new is not None:
                 try:
                     self._take(name, change.new)
@@ -64,7 +64,7 @@ class Catalog:
     def doubt(self, job: PlannedJob, fault: str) -> None:
         """A job that was taken in is not what was signed; where it still is the one that is known, it is set aside."""
         known = self.jobs.get(job.name)
-        if known is None or known.revision != job.revision or self._belief is None or not self._belief.is_required:
+        if known is None or known.revision != job.revision or self._verifier is None or not self._verifier.is_required:
             return
         del self.jobs[job.name]
         self.set_aside[job.name] = fault
@@ -72,12 +72,12 @@ class Catalog:
 
     def _take(self, name: str, kv: KeyValue) -> None:
         saved = SavedJob.from_json(kv.value, name=name)
-        if self._belief is None:
+        if self._verifier is None:
             self.jobs[name] = PlannedJob.of(saved, kv)
             return
-        job = PlannedJob.of(saved, kv, proof=self._belief.proof_of(saved, kv.value))
-        fault = self._belief.at_sight(job)
-        if fault is not None and self._belief.is_required:
+        job = PlannedJob.of(saved, kv, proof=self._verifier.proof_of(saved, kv.value))
+        fault = self._verifier.at_sight(job)
+        if fault is not None and self._verifier.is_required:
             self.set_aside[name] = fault
         else:
             self.jobs[name] = job

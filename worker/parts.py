@@ -23,7 +23,6 @@ from common.protocol.signatures import Trust
 from common.runlog import RunLog
 from worker.absences import Absences
 from worker.admission import Admission
-from worker.belief import Belief
 from worker.catalog import Catalog
 from worker.data_directory import DataDirectory
 from worker.dispatcher import Dispatcher
@@ -55,11 +54,11 @@ from worker.record.adoption import Adoption
 from worker.record.delivery import Delivery
 from worker.record.ending import EndingRuns
 from worker.record.follow_ups import FollowUps
+from worker.record.outbox_writer import Attempts, OutboxWriter
 from worker.record.settlement import Settlement
 from worker.record.spool import Spool
 from worker.record.spool_watch import SpoolWatch
 from worker.record.tails import Tails
-from worker.record.telling import Attempts, Telling
 from worker.refusals import Refusals
 from worker.registry import Registry
 from worker.rules import Rules
@@ -70,6 +69,7 @@ from worker.run.running import EndDates
 from worker.runs import Run, RunTable
 from worker.secrets import Secrets, runtime_directory
 from worker.sentinels import Sentinels
+from worker.verifier import Verifier
 
 
 class Events(Protocol):
@@ -158,7 +158,7 @@ class Parts:
             client, self.keys, process=data.identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
             on_change=events.clock_judged, is_patient=True,
         )  # fmt: skip
-        self.belief = Belief(
+        self.verifier = Verifier(
             mode=config.signing, trust=trust, generations=data.generations, clock=clock, labels=config.labels,
             on_doubt=lambda job, fault: self.catalog.doubt(job, fault),
         )  # fmt: skip
@@ -186,7 +186,7 @@ class Parts:
             "ending": self.ending.run,
             "delivery": self.delivery.run,
             "rules": self.rules.mirror.run,
-            "telling": self.telling.run,
+            "outbox": self.outbox_writer.run,
             "looks": self.tails.mirror.run,
             "live output": self.tails.run,
             "spool": self.spool_watch.run,
@@ -218,24 +218,24 @@ class Parts:
     def _know(self, spool: Spool) -> None:
         """What it knows: jobs, kills, workers; and where its records are."""
         client, keys, clock, events = self._client, self.keys, self._clock, self._events
-        self.catalog = Catalog(keys, on_changed=events.job_changed, belief=self.belief)
+        self.catalog = Catalog(keys, on_changed=events.job_changed, verifier=self.verifier)
         self.absences = Absences(worker=self._identity.worker, clock=clock)
         self.roster = Roster(keys, clock)
         self.members = Members(keys, self._identity.worker, on_changed=events.membership_changed, on_seen=self._saw)
         self.members_mirror = Mirror(client, keys.workers, self.members.on_changes, clock=clock)
         self.kills = Kills(
             keys, on_kill=events.kill_wished,
-            is_believed=lambda kill: self.belief.kill_fault(kill, self.catalog.of_run(kill.run_id)) is None,
+            is_believed=lambda kill: self.verifier.kill_fault(kill, self.catalog.of_run(kill.run_id)) is None,
         )  # fmt: skip
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
         self.rules = Rules(client, keys, clock=clock)
-        self.telling = Telling(
+        self.outbox_writer = OutboxWriter(
             store=self._runlog, attempts=Attempts(client, keys, self._runlog), catalog=self.catalog,
             jobs_read=lambda: self.jobs_read, rules=self.rules, table=self.table, up_to=spool.cursor,
             on_told=spool.changed, clock=clock,
         )  # fmt: skip
         self.delivery = Delivery(
-            spool, self._runlog, self.telling, batch_size=self._config.job_log_batch_size,
+            spool, self._runlog, self.outbox_writer, batch_size=self._config.job_log_batch_size,
             commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
             is_pressed=lambda: self.scheduler.waiting > 0,
         )  # fmt: skip
@@ -287,7 +287,7 @@ class Parts:
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
             refusals=self.refusals, shell=config.bash_path, on_slot_free=events.slot_free,
             stuck_before=self.ending.of_former_life, is_guarded=lambda: self.guardian.guarding,
-            admission=self.admission, clock=clock, forbids=self.belief.run_fault,
+            admission=self.admission, clock=clock, forbids=self.verifier.run_fault,
             secrets=self.secrets,
         )  # fmt: skip
 
@@ -300,13 +300,13 @@ class Parts:
             client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=doubts, refusals=self.refusals, claimant=self.dispatcher,
             absences=self.absences, admission=self.admission, locks=self.locks, timings=timings, clock=clock,
-            held=lambda: self.clock_check.held, believes=self.belief.believes,
+            held=lambda: self.clock_check.held, believes=self.verifier.believes,
         )  # fmt: skip
         self.requests = RequestQueue(
             client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
             kills=self.kills, table=self.table, claims=self.claims, refusals=self.refusals, locks=self.locks,
             timings=timings, on_won=self.dispatcher.add, admission=self.admission, clock=clock,
-            belief=self.belief,
+            verifier=self.verifier,
         )  # fmt: skip
         self.mirrors = {
             Watched.JOBS: Mirror(client, keys.jobs, self.catalog.on_changes, clock=clock),
@@ -361,7 +361,7 @@ class Parts:
         stuck_requests = StuckRequests(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members, beats=self._beats,
             kills=self.kills, queue=self.requests, settlement=self.settlement, clock=clock,
-            fault_of=self.belief.request_fault,
+            fault_of=self.verifier.request_fault,
         )  # fmt: skip
         sweeping = Sweeping(
             client=client, keys=keys, catalog=self.catalog, kills=self.kills, members=self.members,

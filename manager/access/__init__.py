@@ -17,6 +17,6 @@ guard.py        the middleware that finds out who calls, and turns away who may 
 
 audited.py      the middleware that notes each call for the audit, and what handlers say of theirs
 audit.py        the audit of this manager: from memory onto the disk, into the log store; its head into etcd
-audit_files.py undone.py
+audit_files.py failed_calls.py
                 its chain on the disk; calls that came to nothing, counted by the minute
 """

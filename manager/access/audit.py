@@ -31,7 +31,7 @@ from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import KeyValue
 from common.runlog import RunLog
 from manager.access.audit_files import ChainFiles, DamagedError
-from manager.access.undone import Undone
+from manager.access.failed_calls import FailedCalls
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -66,7 +66,7 @@ class Audit:
         self._disk = Disk()
         self._files = ChainFiles(directory)
         self._queue: deque[Note] = deque()
-        self._undone = Undone()
+        self._failed_calls = FailedCalls()
         self._noted = 0
         self._written = 0
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -106,9 +106,9 @@ class Audit:
         self._noted += 1
         self._wake.set()
 
-    def undone(self, note: Note) -> None:
+    def failed(self, note: Note) -> None:
         """A call that was refused or failed: counted by the minute with others of its kind."""
-        first = self._undone.take(note.bounded(), now_ms=self._clock.wall_ms())
+        first = self._failed_calls.take(note.bounded(), now_ms=self._clock.wall_ms())
         if first is not None:
             self.note(first)
 
@@ -166,7 +166,7 @@ class Audit:
                 await self._write_some()
                 continue
             self._wake.clear()
-            ends_ms = self._undone.ends_ms
+            ends_ms = self._failed_calls.ends_ms
             left_s = None if ends_ms is None else max(0, ends_ms - self._clock.wall_ms()) / 1000 + 0.001
             with suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
@@ -270,7 +270,7 @@ class Audit:
         self._opened.set()
 
     def _count_over(self, *, early: bool = False) -> None:
-        for note in self._undone.over(now_ms=self._clock.wall_ms(), early=early):
+        for note in self._failed_calls.over(now_ms=self._clock.wall_ms(), early=early):
             self.note(note)
 
     async def _write_some(self) -> None:

@@ -210,7 +210,7 @@ def _put(audit: Audit, note: Note) -> None:
     if note.outcome in (Outcome.DONE, Outcome.IN_DOUBT) and note.details.get("changed") is not False:
         audit.note(note)
     else:
-        audit.undone(note)
+        audit.failed(note)
 
 
 def _call_of(request: web.Request) -> tuple[str, str]:

@@ -67,10 +67,10 @@ def add_routes(app: web.Application) -> None:
 async def list_alerts(request: web.Request) -> web.Response:
     """A page of alerts, the newest first, and how many are open in all; of those that the caller may see."""
     parts, query, may = request.app[PARTS], ListQuery.read(request), rights(request)
-    still_open = [one for one in await parts.told.open() if sees_alert(one, may)]
+    still_open = [one for one in await parts.alerts.open() if sees_alert(one, may)]
     found: Sequence[Alert] = still_open
     if query.state is AlertState.ENDED:
-        found = [one for one in await parts.told.ended() if sees_alert(one, may)]
+        found = [one for one in await parts.alerts.ended() if sees_alert(one, may)]
     wanted = [one for one in found if query.job in (None, one.event.job)]
     if query.cursor is not None:
         behind = _place(query.cursor)
@@ -90,7 +90,7 @@ async def acknowledge_alert(request: web.Request) -> web.Response:
     say(request, object=f"job {body.job}", reason=body.reason or None)
     await parts.watching.ready()
     parts.silences.check(Silence(jobs=(body.job,), from_ms=0, until_ms=1), rights(request))
-    alert = next((one for one in await parts.told.open() if one.event.job == body.job), None)
+    alert = next((one for one in await parts.alerts.open() if one.event.job == body.job), None)
     if alert is None:
         raise ConflictError(f"job {body.job} has no open alert")
     kept = await parts.silences.acknowledge(
@@ -108,7 +108,7 @@ async def show_notifications(request: web.Request) -> web.Response:
     if job is None or job.saved is None:
         raise NotFoundError(f"there is no job {name}")
     spec, known, now_ms = job.saved.spec, parts.watching.notices, parts.clock.wall_ms()
-    alert = next((one for one in await parts.told.open() if one.event.job == name and sees_alert(one, may)), None)
+    alert = next((one for one in await parts.alerts.open() if one.event.job == name and sees_alert(one, may)), None)
     kept, _ = await parts.silences.kept.all()
     covering = [one for one in kept if _covers(one, name, spec.labels, alert, now_ms)]
     return answer({

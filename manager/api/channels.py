@@ -105,7 +105,7 @@ async def test_channel(request: web.Request) -> web.Response:
 async def _counts(request: web.Request) -> Mapping[str, ChannelCounts] | None:
     """None: the log store is away, and the channels are shown all the same."""
     try:
-        return await request.app[PARTS].told.by_channel()
+        return await request.app[PARTS].alerts.by_channel()
     except UnavailableError:
         return None
 

@@ -31,9 +31,9 @@ from manager.access.audited import LOGINS
 from manager.access.needs import needs
 from manager.cluster.health import Report
 from manager.parts import PARTS, Parts
+from manager.views.alerts import Waiting
 from manager.views.inventory import SeenWorker
 from manager.views.shapes import worker_state
-from manager.views.told import Waiting
 from manager.watch.catalog import ListState
 
 _OUTCOMES: Final = {NoticeState.SENT: "sent", NoticeState.FAILED: "failed", NoticeState.SENDING: "put_off"}
@@ -329,7 +329,9 @@ async def measured(parts: Parts) -> Measured:
         ),
         _known(parts.inventory.workers),
         _known(parts.inventory.clocks),
-        asyncio.gather(_known(parts.told.waiting, unless=store_is_away), _known(parts.told.open, unless=store_is_away)),
+        asyncio.gather(
+            _known(parts.alerts.waiting, unless=store_is_away), _known(parts.alerts.open, unless=store_is_away)
+        ),
     )
     is_old = watching.stale_since_ms is not None  # then it is what was, and not what is
     jobs_known = watching.jobs_read.is_set() and not is_old

@@ -117,7 +117,7 @@ async def _running(parts: Parts, may: Rights) -> tuple[int, list[dict[str, Any]]
 
 
 async def _attention(parts: Parts, may: Rights, failing: SeenFailing) -> dict[str, Any]:
-    alerts = {one.event.job: one for one in await _known(parts.told.open()) or ()}
+    alerts = {one.event.job: one for one in await _known(parts.alerts.open()) or ()}
     now_ms = parts.clock.wall_ms()
     silences = [one for one in parts.watching.notices.silences.values() if one.from_ms <= now_ms < one.until_ms]
     told = failing.groups[:MOST_GROUPS]

@@ -76,7 +76,7 @@ async def show_worker_history(request: web.Request) -> web.Response:
     day = await one_worker.day_of(parts.history, parts.watching, name, may, now_ms=parts.clock.wall_ms())
     if not may.sees_all:
         return answer({**day, "events": None})
-    alerts = [*await parts.told.open(), *await parts.told.ended()]
+    alerts = [*await parts.alerts.open(), *await parts.alerts.ended()]
     page = await parts.runlog.audit(
         AuditFilter(object=f"worker {name}"), cursor=None, limit=one_worker.MOST_EVENTS,
         deadline_seconds=parts.write_timeout_s,

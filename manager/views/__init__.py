@@ -9,7 +9,7 @@ span_counts.py                  what days and hours came to, of what a caller ma
 durations.py                    how long a job's runs took, as a chart shows it
 output.py                       what a run has printed, also while it goes
 failing.py                      the jobs that fail, by what went wrong
-told.py                         open alerts, and what waits to be told
+alerts.py                       open alerts, and what waits to be told
 timelines.py                    lanes over a span of time: what ran, what runs, what is to come
 forecasts.py                    what the fires to come want, and whose they are
 shared.py                       an answer of a server that all get who ask within a while

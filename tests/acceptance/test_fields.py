@@ -40,8 +40,8 @@ ELSEWHERE: Final = {
     "user": "tests/integration/test_executor_accounts.py::test_",
     "description": "tests/console/test_editing_fields.py::test_every_field_is_saved_and_shown_again",
     "links": "tests/console/test_editing_fields.py::test_every_field_is_saved_and_shown_again",
-    "notify": "tests/integration/working/test_telling.py::test_what_rules_and_the_job_ask_for_is_told",
-    "suspiciousBelowSeconds": "tests/integration/working/test_telling.py::"
+    "notify": "tests/integration/working/test_outbox_writer.py::test_what_rules_and_the_job_ask_for_is_told",
+    "suspiciousBelowSeconds": "tests/integration/working/test_outbox_writer.py::"
     "test_what_rules_and_the_job_ask_for_is_told",
     "lateAfterSeconds": "tests/unit/test_events.py::"
     "test_late_is_what_starts_after_its_jitter_and_more_than_the_job_allows",

@@ -20,7 +20,7 @@ from common.errors import (
 )
 from common.etcd.settle import UnsettledError
 from manager.access.audited import outcome_of
-from manager.access.undone import MOST_KINDS, WINDOW_MS, Undone
+from manager.access.failed_calls import MOST_KINDS, WINDOW_MS, FailedCalls
 from manager.http.errors import RequestError
 
 NOON = 1_790_000_000_000
@@ -55,41 +55,41 @@ def refused(number: int = 0, **changes: object) -> Note:
 
 
 def test_first_of_a_minute_is_an_entry_and_the_others_are_a_number() -> None:
-    undone = Undone()
-    first, *others = [undone.take(refused(number), now_ms=NOON + number) for number in range(1_000)]
+    calls = FailedCalls()
+    first, *others = [calls.take(refused(number), now_ms=NOON + number) for number in range(1_000)]
     assert (first, set(others)) == (refused(), {None})
-    assert undone.over(now_ms=NOON + WINDOW_MS - 1) == []
-    [summary] = undone.over(now_ms=NOON + WINDOW_MS)
+    assert calls.over(now_ms=NOON + WINDOW_MS - 1) == []
+    [summary] = calls.over(now_ms=NOON + WINDOW_MS)
     assert summary.details == {"more": 999, "lastMs": NOON + 999}
-    assert undone.take(refused(5), now_ms=NOON + WINDOW_MS) == refused(5), "the next minute begins"
+    assert calls.take(refused(5), now_ms=NOON + WINDOW_MS) == refused(5), "the next minute begins"
 
 
 def test_one_of_a_kind_leaves_nothing_to_sum_up() -> None:
-    undone = Undone()
-    undone.take(refused(), now_ms=NOON)
-    assert undone.over(now_ms=NOON + WINDOW_MS) == []
+    calls = FailedCalls()
+    calls.take(refused(), now_ms=NOON)
+    assert calls.over(now_ms=NOON + WINDOW_MS) == []
 
 
 def test_flood_from_many_addresses_is_bounded_too() -> None:
-    undone = Undone()
-    notes = [undone.take(refused(address=f"10.0.{number}.1"), now_ms=NOON) for number in range(5 * MOST_KINDS)]
+    calls = FailedCalls()
+    notes = [calls.take(refused(address=f"10.0.{number}.1"), now_ms=NOON) for number in range(5 * MOST_KINDS)]
     assert len([note for note in notes if note is not None]) == MOST_KINDS
-    [others] = undone.over(now_ms=NOON + WINDOW_MS)
+    [others] = calls.over(now_ms=NOON + WINDOW_MS)
     assert (others.who, others.address, others.details["more"]) == ("others", "", 4 * MOST_KINDS)
 
 
 def test_attack_flood_of_strangers_hides_what_somebody_who_is_known_was_refused() -> None:
-    undone = Undone()
+    calls = FailedCalls()
     for number in range(2 * MOST_KINDS):
-        undone.take(refused(address=f"10.0.{number}.1"), now_ms=NOON)
+        calls.take(refused(address=f"10.0.{number}.1"), now_ms=NOON)
     theirs = refused(who="mallory (token t)", via="token", action="user.create")
-    assert undone.take(theirs, now_ms=NOON) == theirs
-    [others] = undone.over(now_ms=NOON + WINDOW_MS)
+    assert calls.take(theirs, now_ms=NOON) == theirs
+    [others] = calls.over(now_ms=NOON + WINDOW_MS)
     assert (others.via, others.details["more"]) == ("nobody", MOST_KINDS)
 
 
 def test_clock_that_is_set_back_does_not_hold_the_count_for_ever() -> None:
-    undone = Undone()
+    calls = FailedCalls()
     for _ in range(2):
-        undone.take(refused(), now_ms=NOON)
-    assert len(undone.over(now_ms=NOON - 10 * WINDOW_MS)) == 1
+        calls.take(refused(), now_ms=NOON)
+    assert len(calls.over(now_ms=NOON - 10 * WINDOW_MS)) == 1

@@ -27,7 +27,6 @@ from common.protocol.request import Origin, Request
 from common.protocol.txn import KeyValue
 from common.timings import Timings
 from worker.admission import Admission
-from worker.belief import Belief
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
@@ -38,6 +37,7 @@ from worker.plan.request_claiming import NOTHING, Counted, RequestClaiming
 from worker.quarantine import Quarantine
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
+from worker.verifier import Verifier
 
 _log = logging.getLogger(__name__)
 
@@ -71,9 +71,9 @@ class RequestQueue:
         on_won: Callable[[Run], None],
         admission: Admission,
         clock: Clock,
-        belief: Belief | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
-        self._belief = belief
+        self._verifier = verifier
         self._keys = keys
         self._identity = identity
         self._catalog = catalog
@@ -262,7 +262,7 @@ class RequestQueue:
         room, had_some = self._table.free_slots - self._table.kept_from(_WAITER), False
         while self._claiming.sending < AT_ONCE and (pending := self._requests.line.first()) is not None:
             job = self._runnable(pending.request, now_ms)
-            if job is not None and self._belief is not None and self._belief.request_fault(pending.request):
+            if job is not None and self._verifier is not None and self._verifier.request_fault(pending.request):
                 self._set_aside(pending)
             elif job is None:
                 self._requests.arm(pending, now_ms + _LOOK_AGAIN_MS)  # the steward's, or not yet; looked at again
@@ -289,7 +289,7 @@ class RequestQueue:
         killed = request.run_id in self._kills.by_run
         if job is None or job.create_revision != request.job_create_revision or killed or request.is_expired(now_ms):
             return None
-        if self._belief is not None and not self._belief.believes(job):
+        if self._verifier is not None and not self._verifier.believes(job):
             return None
         if not request.is_of_scope(job.spec):
             return None

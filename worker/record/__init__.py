@@ -8,6 +8,6 @@ records.py follow_ups.py          what is recorded of this worker's own runs; wh
 spool.py spool_segments.py spool_room.py
                                   records on the disk: append, acknowledge, read; what was appended is never lost
 spool_watch.py                    no new fires while it takes no records
-delivery.py telling.py            to the log store, in batches; what they tell, to the outbox
+delivery.py outbox_writer.py      to the log store, in batches; what they tell, to the outbox
 tails.py                          what runs print, while somebody looks
 """

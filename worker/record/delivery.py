@@ -4,7 +4,7 @@
               ^                                                        |  more full batches: those first       |
               '--------------------------------------------------------'---------------------------------------'
 
-The spool is acknowledged up to where `telling` has what the records tell, which it does beside all this.
+The spool is acknowledged up to where the outbox has what the records tell, which it does beside all this.
 
 When a batch is due, ``worker/pacing.py`` says. What an outage has left is caught up with at a quarter of the speed
 that there is: the log store and this process have fires to see to; and faster where so much comes meanwhile that it
@@ -116,7 +116,7 @@ class LogStore(Protocol):
 
 
 class Tells(Protocol):
-    """See `worker.record.telling.Telling`."""
+    """See `worker.record.outbox_writer.OutboxWriter`."""
 
     up_to: int
 
@@ -150,7 +150,7 @@ class Delivery:
     """The one writer of a worker's records. `run` belongs into the owner's TaskGroup."""
 
     def __init__(
-        self, spool: Spool, runlog: LogStore, telling: Tells, *,
+        self, spool: Spool, runlog: LogStore, outbox: Tells, *,
         batch_size: int = 100, commit_timeout_ms: int = 1000, clock: Clock,
         on_delivered: Callable[[list[RunId]], None], is_pressed: Callable[[], bool] = lambda: False,
         jitter: Callable[[], float] = random.random,
@@ -159,7 +159,7 @@ class Delivery:
         ``is_pressed``: whether due fires wait for slots."""
         self._spool = spool
         self._runlog = runlog
-        self._telling = telling
+        self._outbox = outbox
         self._batch_size = batch_size
         self._clock = clock
         self._pace = RecordPace(
@@ -245,7 +245,7 @@ class Delivery:
         while True:
             self._spool.changed.clear()
             is_empty = not self._unwritten and not self._owed
-            if is_empty and self._telling.up_to >= self._written:
+            if is_empty and self._outbox.up_to >= self._written:
                 self._emptied.set()
             has_work = not is_empty or not self._is_acknowledged or self._may_let_go > self._spool.cursor
             if has_work and (self._hurrying or self._pace.due_in(self._unwritten) <= 0):
@@ -256,7 +256,7 @@ class Delivery:
     @property
     def _may_let_go(self) -> int:
         """The position in the spool up to which it needs nothing any more."""
-        return min(self._settled, self._telling.up_to)
+        return min(self._settled, self._outbox.up_to)
 
     def _has_room(self) -> bool:
         """Not where an outage is to be caught up with, nor where so much waits that it would be read from the disk."""
@@ -271,7 +271,7 @@ class Delivery:
             pass
 
     async def _deliver(self) -> None:
-        while self._telling.is_full:  # etcd is away, and an outage of the log store has left a lot
+        while self._outbox.is_full:  # etcd is away, and an outage of the log store has left a lot
             self._spool.changed.clear()
             await self._sleep(_LOOK_AGAIN_SECONDS)
         began = self._clock.monotonic()
@@ -317,7 +317,7 @@ class Delivery:
             failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._written = up_to
-        self._telling.add(records, up_to)  # also of such as the store takes in no form
+        self._outbox.add(records, up_to)  # also of such as the store takes in no form
         self._pace.written()
         self._on_delivered([record.run_id for record in records])
         for start in range(0, len(stored), _RECORDS_AT_ONCE):

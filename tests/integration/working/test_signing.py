@@ -104,7 +104,7 @@ async def test_a_signed_job_fires_and_its_runs_are_asked_for_killed_and_tried_ag
     await wait_until(lambda: run in worker.running(), description="it runs")
     await manager.call("POST", f"/api/v1/runs/{str(run).replace('#', '%23')}/kill", {})
     assert (await world.record(run))["status"] == "killed"
-    assert worker.parts.belief.problem is None
+    assert worker.parts.verifier.problem is None
 
 
 async def test_a_pause_and_what_follows_it_stay_signed(manager: Managed, worker: Working, world: World) -> None:
@@ -139,7 +139,7 @@ async def test_with_warn_what_is_not_signed_runs_and_is_told_of(
         await wait_until(lambda: "job" in worker.parts.catalog.jobs, description="it is known")
         await put_request(world, request)
         assert (await world.record(request.run_id))["status"] == "success"
-        assert "run all the same" in (worker.parts.belief.problem or "")
+        assert "run all the same" in (worker.parts.verifier.problem or "")
     assert "is not signed" in caplog.text
 
 

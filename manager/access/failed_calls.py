@@ -36,7 +36,7 @@ class _Counted:
     last: Note
 
 
-class Undone:
+class FailedCalls:
     """Counts them; a pure value but for what it has counted."""
 
     def __init__(self) -> None:

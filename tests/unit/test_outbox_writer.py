@@ -12,7 +12,7 @@ from common.runlog import OutboxDocument
 from tests.support.fake_clock import FakeClock
 from tests.support.records import record
 from tests.support.waiting import wait_until
-from worker.record.telling import Telling
+from worker.record.outbox_writer import OutboxWriter
 
 
 class _Looks(FakeClock):
@@ -49,14 +49,14 @@ async def test_failures_of_which_more_is_to_come_leave_the_loop_to_those_who_bri
         "attempts": None, "catalog": SimpleNamespace(jobs={}), "jobs_read": lambda: synced, "table": runs,
         "rules": SimpleNamespace(mirror=SimpleNamespace(synced=synced), wanted=wanted),
     }  # fmt: skip
-    telling = Telling(store=store, up_to=0, on_told=asyncio.Event(), clock=clock, **given)
-    telling.add(failures[:1], 1)
-    loop = asyncio.create_task(telling.run())
+    writer = OutboxWriter(store=store, up_to=0, on_told=asyncio.Event(), clock=clock, **given)
+    writer.add(failures[:1], 1)
+    loop = asyncio.create_task(writer.run())
     await asyncio.sleep(0)
-    telling.add(failures[1:], 2)  # while the first one waits
+    writer.add(failures[1:], 2)  # while the first one waits
     await wait_until(lambda: clock.looks > 5, description="it has looked again")
     for run in runs.values():
         run.tried_again = False
-    await wait_until(lambda: telling.up_to == 2 or loop.done(), description="both are told")
+    await wait_until(lambda: writer.up_to == 2 or loop.done(), description="both are told")
     assert store.told == [EventKind.FAILED, EventKind.FAILED]
     loop.cancel()

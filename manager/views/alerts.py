@@ -48,7 +48,7 @@ def _failing(channel: str, counts: ChannelCounts) -> str:
     return f"messages to channel {channel} fail{why} (etcron notice list --channel {channel})"
 
 
-class Told:
+class AlertBoard:
     """For lists, metrics and ``/readyz``. Every call: UnavailableError where the log store is away."""
 
     def __init__(self, runlog: RunLog, clock: Clock, *, exists: Callable[[str], bool]) -> None:

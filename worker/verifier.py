@@ -40,7 +40,7 @@ _MOST: Final = 1000
 """Kinds of things that are remembered as told of."""
 
 
-class Belief:
+class Verifier:
     """Judges jobs, requests and kills; what is told of a job goes to ``on_doubt``."""
 
     def __init__(

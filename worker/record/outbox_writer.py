@@ -56,7 +56,7 @@ _RECORDS_A_TURN: Final = 100
 
 
 class LogStore(Protocol):
-    """What telling asks of the log store: see `common.runlog.RunLog`."""
+    """What it asks of the log store: see `common.runlog.RunLog`."""
 
     async def put_outbox(self, documents: Sequence[OutboxDocument]) -> None: ...
 
@@ -122,7 +122,7 @@ class _Batch:
     left: list[_Record] = field(default_factory=list)
 
 
-class Telling:
+class OutboxWriter:
     """Takes what delivery has stored; says up to where the spool may let go of it. `run` belongs into the TaskGroup."""
 
     def __init__(

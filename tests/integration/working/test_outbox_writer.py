@@ -84,7 +84,7 @@ async def test_record_of_a_former_life_is_told_by_what_etcd_and_the_log_store_ha
     """All three fail and are tried again, or not, before their worker has told it; the next life knows nothing else."""
     retry = {"limit": 1, "delaySeconds": 0}
     async with working(place) as worker:
-        worker.parts.telling.add = lambda records, up_to: None  # type: ignore[method-assign]
+        worker.parts.outbox_writer.add = lambda records, up_to: None  # type: ignore[method-assign]
         await worker.deciding()
         waiting = await run(world, "waiting", "false", retry={"limit": 1, "delaySeconds": 3600})
         await wait_until(lambda: world.has(world.keys.request(waiting.next_attempt)), description="it is asked for")
