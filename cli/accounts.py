@@ -89,7 +89,7 @@ class Account:
 
     def _texts(self, one: Told, shared: Mapping[str, str]) -> Iterator[str]:
         notes = self._notes(one)
-        marks = "".join(shared[note] for note in notes if note in shared)
+        marks = "".join(mark for note, mark in shared.items() if note in notes)
         marks = marks and f" {marks}"
         match one.became:
             case Became.JOB if one.document is not None:

@@ -20,10 +20,10 @@ from functools import partial
 from typing import Any, Final
 
 from cli.accounts import Account, paused_if_new
-from cli.client import Client, job_path
+from cli.client import Client, Document, job_path
 from cli.crontab.commands import checked, over_what_is_there, said_of, saved, told_of, wanted_of
 from cli.crontab.sources import STDIN, Source, is_user, name_of, source_of
-from cli.crontab.takeover import Line, Takeover, lines_of, why_not_ready
+from cli.crontab.takeover import Line, Takeover, by_reason, lines_of, why_not_ready
 from cli.crontab.until_now import UntilNow, daemon_here, until_now
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.carrying import make_plan
@@ -89,10 +89,10 @@ def renamed(account: Sequence[Told], rows: Mapping[str, Row]) -> list[Told]:
 
     ``rows``: the jobs of this crontab. A line has the job of its name and command, else the one of its command, else
     the one of its name. A line whose name is not a comment's else changes the job, left over, whose command is most
-    alike; any other is new.
+    alike; of the same time, unless etcron runs the line, which so has a job. Any other is new.
     """
     jobs = [one for one in account if one.document is not None]
-    names = _kept(jobs, {name: _what(row.get("spec") or {}) for name, row in rows.items()})
+    names = _kept(jobs, {name: dict(row.get("spec") or {}) for name, row in rows.items()})
     used = {*rows, *names.values()}
     for one in jobs:
         if one.line.number not in names:
@@ -105,7 +105,7 @@ def renamed(account: Sequence[Told], rows: Mapping[str, Row]) -> list[Told]:
     ]
 
 
-def _kept(jobs: Sequence[Told], left: dict[str, tuple[str, str]]) -> dict[int, str]:
+def _kept(jobs: Sequence[Told], left: dict[str, Document]) -> dict[int, str]:
     """The names of the jobs that are there, by the number of the line; what no line has stays ``left``."""
     found: dict[int, str] = {}
 
@@ -115,11 +115,11 @@ def _kept(jobs: Sequence[Told], left: dict[str, tuple[str, str]]) -> dict[int, s
             del left[name]
 
     for one in jobs:
-        if left.get(one.name) == _what(one.document or {}):
+        if one.name in left and _what(left[one.name]) == _what(one.document or {}):
             take(one, one.name)
     of_command = defaultdict[object, list[str]](list)
-    for name, what in left.items():
-        of_command[what].append(name)
+    for name, spec in left.items():
+        of_command[_what(spec)].append(name)
     for one in jobs:
         for name in of_command.get(_what(one.document or {}), ()):
             take(one, name)
@@ -130,15 +130,20 @@ def _kept(jobs: Sequence[Told], left: dict[str, tuple[str, str]]) -> dict[int, s
     return found
 
 
-def _alike(lines: Sequence[Told], left: Mapping[str, tuple[str, str]]) -> list[tuple[Told, str]]:
+def _alike(lines: Sequence[Told], left: Mapping[str, Document]) -> list[tuple[Told, str]]:
     """Lines, and jobs whose commands are like theirs; the most alike first."""
     pairs = [
         (ratio, one.line.number, name, one)
         for one in lines[:_COMPARED]
-        for name, (command, _) in list(left.items())[:_COMPARED]
-        if (ratio := SequenceMatcher(None, _what(one.document or {})[0], command).ratio()) >= _ALIKE
+        for name, spec in list(left.items())[:_COMPARED]
+        if _is_taken(one) or (one.document or {}).get("cronExpr") == spec.get("cronExpr")
+        if (ratio := SequenceMatcher(None, _what(one.document or {})[0], _what(spec)[0]).ratio()) >= _ALIKE
     ]
     return [(one, name) for *_, name, one in sorted(pairs, key=lambda pair: (-pair[0], pair[1:3]))]
+
+
+def _is_taken(one: Told) -> bool:
+    return isinstance(one.line, Entry) and one.line.taken
 
 
 def _what(spec: Mapping[str, Any]) -> tuple[str, str]:
@@ -234,20 +239,20 @@ def _change_hands(
     lines = lines_of(told)
     if arguments.give_back:
         delayed = takeover.give_back([line for line in lines if line.is_taken])
-        for job, reason in delayed.items():
-            say(f"{job}: stays with etcron: {reason}; give it back then")
+        for why, jobs in by_reason(delayed).items():
+            say(f"{', '.join(jobs)}: with etcron still: {why}; give back then")
         return list(delayed)
     unfinished = takeover.unfinished
     ready, not_ready = list[Line](), dict[str, str]()
     for line in (one for one in lines if not one.is_taken):
-        why = None if arguments.untested else why_not_ready(client.find(job_path(line.job)))
-        if why is None:
+        reason = None if arguments.untested else why_not_ready(client.find(job_path(line.job)))
+        if reason is None:
             ready.append(line)
         else:
-            not_ready[line.job] = why
+            not_ready[line.job] = reason
     takeover.take(ready, [line for line in lines if line.is_taken and line.job in unfinished])
-    for job, why in not_ready.items():
-        say(f"{job}: stays with cron: {why}")
+    for why, jobs in by_reason(not_ready).items():
+        say(f"{', '.join(jobs)}: with cron still: {why}")
     if not_ready:
         say("(--untested takes lines over that have not run by hand)")
     return list(not_ready)
@@ -277,6 +282,8 @@ def _print(
         tell(f"{'to be paused' if arguments.dry_run else 'paused'}, as their lines are gone: {', '.join(gone)}")
     if arguments.dry_run:
         tell("dry run: nothing was saved")
+    elif account.has_new and source.is_live and not arguments.takeover:
+        tell("new jobs are paused: try them (etcron job run NAME --wait), then etcron crontab sync --takeover")
 
 
 def _who(one: Told, source: Source, step: Step | None, before: UntilNow) -> str:

@@ -73,10 +73,18 @@ def why_not_ready(row: Row | None) -> str | None:
         return f"it is broken: {row.get('problem')}"
     last: Mapping[str, Any] = row.get("lastRun") or {}
     if not last or (last.get("startTime") or 0) < (row.get("savedMs") or 0):
-        return f"it has not run as it is now: etcron job run {row['name']} --wait"
+        return "it has not run as it is now: etcron job run NAME --wait"
     if last.get("status") != _GREEN:
         return f"its last run is {last.get('status')}: etcron run log {last.get('runId')}"
     return None
+
+
+def by_reason(whys: Mapping[str, str]) -> dict[str, list[str]]:
+    """The jobs of each reason, so that it is told once."""
+    found = dict[str, list[str]]()
+    for job, why in whys.items():
+        found.setdefault(why, []).append(job)
+    return found
 
 
 class Takeover:
@@ -120,7 +128,7 @@ class Takeover:
                 job, "resume", "its lines are out of the crontab, and its job is still paused: neither runs it"
             )
         self._note.unlink(missing_ok=True)
-        tell(*(f"{job}: etcron runs it from now on" for job in sorted(jobs)))
+        tell(f"{', '.join(sorted(jobs))}: run by etcron from now on")
 
     def give_back(self, lines: Collection[Line]) -> dict[str, str]:
         """The jobs are paused, then their lines come back into the crontab; a fire whose delay goes on is waited for.
@@ -135,8 +143,8 @@ class Takeover:
             left = [line for line in left if line.job in delayed]
             if not left or self._clock.monotonic() >= until:
                 return delayed
-            for job in delayed.keys() - said:
-                say(f"{job}: waits: {delayed[job]}")
+            for why, jobs in by_reason({job: why for job, why in delayed.items() if job not in said}).items():
+                say(f"{', '.join(jobs)}: waiting: {why}")
             said |= delayed.keys()
             self._sleep(_LOOK_AT_FIRES_S)
         return {}
@@ -145,12 +153,13 @@ class Takeover:
         if not lines:
             return
         self._source.refuse_change(self._text)
-        for job in sorted({line.job for line in lines}):
+        jobs = sorted({line.job for line in lines})
+        for job in jobs:
             self._switch(job, "pause", "the crontab is as it was, and some of its jobs are paused")
         self._rewrite(lines, lambda line: line.removeprefix(TAKEN))
         self._note.unlink(missing_ok=True)
-        now = "its line is back, and cron runs nothing of the file" if self._ignored else "cron runs it from now on"
-        tell(*(f"{line.job}: {now}" for line in lines))
+        now = "back in the file, of which cron runs nothing" if self._ignored else "run by cron from now on"
+        tell(f"{', '.join(jobs)}: {now}")
 
     def _delayed(self, job: str) -> str | None:
         """Why its line may not change hands yet: a fire of it was due and waits for its random delay, or would have
@@ -163,11 +172,11 @@ class Takeover:
         for fire in self._client.get(job_path(job, "fires"), {"from": after, "limit": _NEWEST})["items"]:
             at, by = local(fire["planTime"]), local(fire["planTime"] + jitter_ms)
             if fire["verdict"] == "planned" or (spec.get("broadcast") and fire["verdict"] != "none"):
-                return f"its fire of {at} has a random delay, and starts by {by}"
+                return f"a fire of {at} has a random delay, and starts by {by}"
             if self._delays and fire["verdict"] != "none":
                 return (
-                    f"cron, too, would run its fire of {at}, by {by} (RANDOM_DELAY); where its fires come closer "
-                    f"together, pause it as long before: etcron job pause {job}"
+                    f"cron, too, would run the fire of {at}, by {by} (RANDOM_DELAY); where fires come closer together, "
+                    "pause the job as long before: etcron job pause NAME"
                 )
         return None
 

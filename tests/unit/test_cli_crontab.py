@@ -167,6 +167,8 @@ SYNCED = "# alpha\n5 1 * * * run alpha\n# beta\n5 1 * * * run beta\n5 1 * * * ma
         pytest.param("# new\n5 1 * * * run alpha", {"alpha": "run alpha"}, id="a comment has changed"),
         pytest.param("# new\n5 1 * * * mark d31 >> log", {"new": "mark d31 >> log"}, id="another line is gone"),
         pytest.param("5 1 * * * mark d31 >> log", {"mark-d10": "mark d31 >> log"}, id="a line without a comment"),
+        pytest.param(f"{TAKEN}7 2 * * * mark d31 >> log", {"mark-d10": "mark d31 >> log"}, id="etcron's, other time"),
+        pytest.param("7 2 * * * mark d31 >> log", {"mark-d31": "mark d31 >> log"}, id="cron's, other time"),
         pytest.param(
             "# alpha\n5 1 * * * other\n# alpha\n5 1 * * * run alpha",
             {"alpha-2": "other", "alpha": "run alpha"}, id="a line of the same comment came above",
@@ -177,7 +179,8 @@ def test_a_line_keeps_its_job_whatever_comes_and_goes_beside_it(edited: str, run
     rows = {
         told.name: {"spec": told.document} for told in _account(SYNCED, by_comment=True) if told.document is not None
     }
-    account = renamed(_account(edited, by_comment=True), rows)
+    lines = read_lines(edited, system=False, taken=True)
+    account = renamed(translate(lines, timezone="UTC", labels={}, by_comment=True), rows)
     found = {told.name: told.document["command"] for told in account if told.document is not None}
     assert {name if name in runs else name.rpartition("-")[0]: command for name, command in found.items()} == runs
 

@@ -123,15 +123,13 @@ async def test_takes_over_what_ran_well_by_hand_and_gives_it_back(
     path = write("tab", CRONTAB)
     refused = await etcron(*sync(path, "--takeover"))
     assert refused.status == 1
-    assert (
-        "nightly-backup: stays with cron: it has not run as it is now: etcron job run nightly-backup --wait"
-        in refused.err
-    )
+    names = "nightly-backup, report-for-the-team"
+    assert f"{names}: with cron still: it has not run as it is now: etcron job run NAME --wait" in refused.err
     assert Path(path).read_text() == CRONTAB
     await ran(manager, "nightly-backup")
     await ran(manager, "report-for-the-team", status=Verdict.FAILED)
     half = await etcron(*sync(path, "--takeover"))
-    assert "report-for-the-team: stays with cron: its last run is failed" in half.err
+    assert "report-for-the-team: with cron still: its last run is failed" in half.err
     assert Path(path).read_text() == CRONTAB.replace(BACKUP, TAKEN + BACKUP)
     assert await states(etcron) == {"nightly-backup": "enabled", "report-for-the-team": "paused"}
     assert [copy.read_text() for copy in state.iterdir()] == [CRONTAB]
@@ -254,7 +252,7 @@ async def test_a_line_is_given_back_once_the_random_delay_of_its_fire_is_over(
         states = {row["name"]: row["state"] for row in (await manager.get("/api/v1/jobs"))["items"]}
     said = capsys.readouterr().err
     assert [text.count(TAKEN) for text in waited] == [1], "the other line came back at once"
-    assert "nightly: waits: " in said
+    assert "nightly: waiting: " in said
     assert (list(left), path.read_text().count(TAKEN)) == ([stays] if stays else [], 1 if stays else 0)
     assert states == {"nightly": "enabled" if stays else "paused", report: "paused"}
     # No worker was there to start it in time: what runs by neither is said.
