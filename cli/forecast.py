@@ -1,4 +1,4 @@
-"""`etcron forecast`: what the fires of the next day want, hour by hour, and its fullest minutes with their jobs."""
+"""`etcron forecast`: what the fires of the next day want, how late some start, the fullest minutes and their jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cli.arguments import EXIT_STATUSES, Parser, add_output, add_server, count
 from cli.client import Client, Document
 from cli.errors import ExitStatus
 from cli.printing import print_json, print_table, say, tell, warn
-from cli.times import local
+from cli.times import local, took
 
 _EXAMPLES: Final = """\
 examples:
@@ -22,7 +22,9 @@ examples:
 _PATH: Final = "/api/v1/forecast"
 _MINUTE_MS: Final = 60_000
 _JOBS: Final = 100
-"""Of one minute; those that want most."""
+"""Of one minute; those whose runs take most."""
+_SOON_MS: Final = 1_000
+"""A fire that waits for less is on time."""
 _NAMED: Final = 3
 """In a line of the table."""
 
@@ -30,8 +32,9 @@ _NAMED: Final = 3
 def parser() -> Parser:
     """The command line."""
     does = (
-        "How many fires each hour of the next day has, and the most slots that runs want at once in it; then the "
-        "fullest minutes, with the jobs that fire in them. A run is taken to last as long as usual."
+        "How many fires each hour of the next day has, the most slots that runs want at once in it, and how late the "
+        "last one starts for want of a slot (beyond a second); then the fullest minutes, with the jobs that fire in "
+        "them, those whose runs take most first. A run is taken to last as long as usual."
     )
     top = Parser(prog="etcron forecast", description=does, epilog=_EXAMPLES + EXIT_STATUSES)
     top.add_argument("-q", metavar="TEXT", help="of jobs that have this text in their name or command")
@@ -60,7 +63,7 @@ def _forecast(arguments: argparse.Namespace) -> int:
 
 
 def _crowded(client: Client, which: dict[str, Any], hours: Document, most: int) -> list[Document]:
-    """The minutes that want most slots, the fullest first, each with its jobs.
+    """The minutes in which fires wait longest, then those that want most slots, the fullest first, each with its jobs.
 
     The n fullest minutes lie in the n fullest hours, as an hour counts as much as its fullest minute does.
     """
@@ -79,29 +82,35 @@ def _crowded(client: Client, which: dict[str, Any], hours: Document, most: int) 
 
 def _fullest(items: Iterable[Document], most: int) -> Sequence[Document]:
     full = (one for one in items if one["slots"] > 0)
-    return sorted(full, key=lambda one: (-one["slots"], -one["fires"], one["time"]))[:most]
+    return sorted(full, key=lambda one: (-_wait_ms(one), -one["slots"], -one["fires"], one["time"]))[:most]
 
 
 def _print(hours: Document, crowded: Sequence[Document]) -> None:
-    there = hours["slots"]
-    rows = [
-        (local(one["time"]), _number(one["fires"]), _number(one["slots"]), "too few" if one["slots"] > there else "")
-        for one in hours["items"]
-    ]  # fmt: skip
-    print_table(("HOUR", "FIRES", "SLOTS", f"OF {there:,}"), rows, none="no hours")
+    slots = f"SLOTS OF {hours['slots']:,}"
+    print_table(("HOUR", "FIRES", slots, "WAIT"), map(_counts, hours["items"]), none="no hours")
     if crowded:
         tell()
-        print_table(
-            ("MINUTE", "FIRES", "SLOTS", "JOBS"),
-            [(local(one["time"]), _number(one["fires"]), _number(one["slots"]), _jobs(one)) for one in crowded],
-            none="nothing fires",
-        )
+        rows = [(*_counts(one), _jobs(one)) for one in crowded]
+        print_table(("MINUTE", "FIRES", slots, "WAIT", "JOBS"), rows, none="nothing fires")
     else:
         say("nothing fires")
+    if crowded and not hours["slots"]:
+        say("no worker takes fires now, so how long one would wait is not known")
     if hours["estimated"]:
         say(f"{hours['estimated']:,} schedules fire so often that their fires are estimated")
     if hours["unknown"]:
         say(f"how long runs take is not looked up yet for {hours['unknown']:,} of {hours['jobs']:,} jobs; ask again")
+
+
+def _wait_ms(one: Document) -> int:
+    """0 where it is not known: no worker takes fires."""
+    return one.get("waitMs") or 0
+
+
+def _counts(one: Document) -> tuple[str, str, str, str]:
+    wait_ms = _wait_ms(one)
+    wait = f"up to {took(0, wait_ms)}" if wait_ms > _SOON_MS else ""
+    return local(one["time"]), _number(one["fires"]), _number(one["slots"]), wait
 
 
 def _jobs(minute: Document) -> str:

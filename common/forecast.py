@@ -1,21 +1,30 @@
-"""What is to be expected: how long a run takes, and how many slots the fires to come want, minute by minute.
+"""What is to be expected: how long a run takes, how many slots the fires to come want, and how long some wait for one.
 
 The work is bounded, whatever the jobs are. Jobs that fire alike are looked at once. Of each schedule so many fires are
 found one by one; the rest are told by their density: how often it fires while it fires, in the hours in which it does.
+
+Where more slots are wanted than there are, the fires queue: first come, first served, on the slots of all workers
+together. Fires of one second that take about as long are served as one.
 
 Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from heapq import heappop, heappush
 from itertools import accumulate, pairwise
+from operator import attrgetter
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
 
 from common.jobs.job import JobSpec, Overlap
+from common.schedules.cron import uses_hash
 from common.schedules.schedule import Schedule, dispatch_ms
 
 MINUTE_MS: Final = 60_000
@@ -23,11 +32,17 @@ _HOUR_MS: Final = 3_600_000
 _LONGEST_MS: Final = 86_400_000
 """A run that takes longer wants its slots for so long: what it wants after that is said of its next fire."""
 _LEAST_MS: Final = 1_000
-"""What a run takes of which nothing is known, and the least that is told of any."""
+"""What a run takes of which nothing is known, and the least for which any wants its slots."""
+_SHORTEST_MS: Final = 100
+"""The least for which a run keeps others from its slots: to start it takes a while, too."""
+_NOTHING: Final = 1e-6
+"""So few slots are none, of sums of fractions."""
 _FEWEST: Final = 3
 _MOST_FIRES: Final = 4_000_000
 _OF_EACH: Final = (200, 3_000)
 """Found of one schedule, at least and at most."""
+_MOST_OF_ONE: Final = 3_600
+"""Fires of one job that are counted."""
 
 
 def usual_ms(durations_ms: Sequence[int]) -> int | None:
@@ -35,29 +50,35 @@ def usual_ms(durations_ms: Sequence[int]) -> int | None:
     return None if len(durations_ms) < _FEWEST else round(median(durations_ms))
 
 
-@dataclass(frozen=True, slots=True)
-class Rhythm:
-    """When something starts and how long it goes on. Equal ones are looked at together."""
+Expected: TypeAlias = tuple[JobSpec, int | None, int]
+"""A job, how long its runs usually take, and the slots that a fire of it takes, on all of its workers."""
+_rhythm: Final = attrgetter(
+    "cron_exprs", "every", "offset", "after", "at", "timezone", "start_at", "end_at", "calendar", "jitter_s",
+)  # fmt: skip
+"""What tells a job's fires, beside its name where that counts, as equal values for jobs that fire alike."""
+_differs: Final = lru_cache(maxsize=4096)(uses_hash)
 
-    schedule: Schedule
-    """The fires that the calendar lets run."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Alike:
+    """Jobs that start at the same times, and go on for as long."""
+
+    spec: JobSpec
+    """One of them."""
     takes_ms: int
-    meets: bool
-    """A run starts beside one that is going."""
-    pause_ms: int | None
-    """Of a job that runs so long after its last run."""
-    jitter_s: int
-    sequence: str
-    """The job's name, where that tells its dispatch times."""
+    jobs: int
+    slots: int
+    """Of all of them."""
 
-    @classmethod
-    def of(cls, spec: JobSpec, usual: int | None) -> Rhythm:
-        """That of a job whose runs usually take so long."""
-        takes_ms = max(usual or 0, _LEAST_MS) // 1000 * 1000
-        return cls(
-            spec.schedule.open_fires, min(takes_ms, _LONGEST_MS), spec.overlap is Overlap.ALLOW,
-            None if spec.after is None else spec.after.ms, spec.jitter_s, spec.name if spec.jitter_s else "",
-        )  # fmt: skip
+    @property
+    def wants_ms(self) -> int:
+        """How long a run is told to want its slots: whole seconds."""
+        return max(self.takes_ms, _LEAST_MS) // 1000 * 1000
+
+    @property
+    def meets(self) -> bool:
+        """A run starts beside one that is going."""
+        return self.spec.overlap is Overlap.ALLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,35 +90,107 @@ class Wanted:
     """How many there are in each minute."""
     slots: Sequence[float]
     """The most that are wanted at once in each minute."""
+    waits_ms: Sequence[int]
+    """How much later than planned, at most, the fires of each minute start for want of a slot."""
     estimated: int
     """Schedules of which not each fire was looked at."""
 
-    def in_buckets(self, minutes: int) -> Iterator[tuple[int, float, float]]:
-        """The start of each bucket of so many minutes, its fires, and the most slots at once."""
+    def in_buckets(self, minutes: int) -> Iterator[tuple[int, float, float, int]]:
+        """The start of each bucket of so many minutes, its fires, the most slots at once, and the longest wait."""
         for first in range(0, len(self.fires), minutes):
-            yield (
-                self.from_ms + first * MINUTE_MS, sum(self.fires[first : first + minutes]),
-                max(self.slots[first : first + minutes]),
-            )  # fmt: skip
+            of = slice(first, first + minutes)
+            yield self.from_ms + first * MINUTE_MS, sum(self.fires[of]), max(self.slots[of]), max(self.waits_ms[of])
+
+    @property
+    def fullest(self) -> int:
+        """The minute in which most is to be mended: by the longest wait, then slots, then fires; the first of these.
+
+        One without fires only where none has any.
+        """
+        return max(
+            range(len(self.fires)),
+            key=lambda at: (self.fires[at] > 0, self.waits_ms[at], self.slots[at], self.fires[at]),
+        )
 
 
 def slots_wanted(
-    jobs: Iterable[tuple[Rhythm, int]], from_ms: int, to_ms: int, *, most_fires: int = _MOST_FIRES
+    jobs: Iterable[Expected], from_ms: int, to_ms: int, *, there: int = 0, most_fires: int = _MOST_FIRES
 ) -> Wanted:
-    """What the jobs want between two whole minutes; each with the slots that it takes, on all of its workers.
+    """What the jobs want between two whole minutes.
 
-    ``most_fires``: how many are found one by one, of all schedules; what the others are is told by how dense these are.
-    Runs that started before are told from their fires, as if each took as long as usual.
+    ``there``: the slots of all workers; 0: no wait is told. ``most_fires``: how many are found one by one, of all
+    schedules; what the others are is told by how dense these are. Runs that started before are told from their fires,
+    as if each took as long as usual.
     """
-    alike: dict[Rhythm, list[int]] = {}
-    for rhythm, slots in jobs:
-        alike.setdefault(rhythm, []).append(slots)
+    alike = _alike(jobs)
     low, high = _OF_EACH
-    most = min(max(most_fires // max(len(alike), 1), low), high)
+    most = min(max(most_fires // max(sum(map(len, alike)), 1), low), high)
     sums = _Sums(from_ms, to_ms)
-    for rhythm, of_each in alike.items():
-        sums.add(rhythm, len(of_each), sum(of_each), most)
-    return sums.wanted()
+    for some in alike:
+        sums.add(some, most)
+    return sums.wanted(there)
+
+
+def fires_in(specs: Iterable[JobSpec], from_ms: int, to_ms: int, *, most: int = _MOST_OF_ONE) -> list[int]:
+    """How many fires of each job are dispatched from one time up to another; at most so many are counted."""
+    known: dict[tuple[object, ...], int] = {}
+    counts = []
+    for spec in specs:
+        key = _key(spec)
+        if (count := known.get(key)) is None:
+            fires = _dispatched(spec, from_ms, to_ms, most)
+            count = known[key] = sum(from_ms <= at_ms < to_ms for at_ms in fires)
+        counts.append(count)
+    return counts
+
+
+def _dispatched(spec: JobSpec, from_ms: int, to_ms: int, most: int) -> list[int]:
+    """When its fires are: those that are planned in the span, and before as long as jitter may keep one."""
+    schedule = spec.schedule
+    fires = schedule.open_fires.fires_between_ms(from_ms - spec.jitter_s * 1000 - 1, to_ms - 1, most)
+    if not spec.jitter_s:
+        return fires
+    return [dispatch_ms(spec.name, schedule, spec.jitter_s, plan_ms) for plan_ms in fires]
+
+
+def _key(spec: JobSpec) -> tuple[object, ...]:
+    """The same for jobs that fire at the same times."""
+    is_own = spec.jitter_s or any(map(_differs, spec.cron_exprs))
+    return spec.name if is_own else "", _rhythm(spec)
+
+
+def _alike(jobs: Iterable[Expected]) -> list[Sequence[_Alike]]:
+    """The jobs, those that fire alike together, and of these again those that take as long.
+
+    Of most there is nothing to be done but to find their like.
+    """
+    found: dict[tuple[object, ...], dict[tuple[int, bool], tuple[JobSpec, list[int]]]] = {}
+    for spec, usual, slots in jobs:
+        key = _key(spec)
+        if (of_rhythm := found.get(key)) is None:
+            of_rhythm = found[key] = {}
+        kind = (_takes_ms(usual), spec.overlap is Overlap.ALLOW)
+        if (known := of_rhythm.get(kind)) is None:
+            of_rhythm[kind] = spec, [1, slots]
+        else:
+            known[1][0] += 1
+            known[1][1] += slots
+    return [
+        [
+            _Alike(spec=spec, takes_ms=takes_ms, jobs=number, slots=slots)
+            for (takes_ms, _), (spec, (number, slots)) in of_rhythm.items()
+        ]
+        for of_rhythm in found.values()
+    ]
+
+
+def _takes_ms(usual: int | None) -> int:
+    """Whole seconds, below one tenths of it: so that jobs are alike whose runs take about as long."""
+    if usual is None:
+        return _LEAST_MS
+    if usual < 1_000:
+        return max(-(-usual // 100) * 100, _SHORTEST_MS)
+    return min(usual // 1000 * 1000, _LONGEST_MS)
 
 
 class _Sums:
@@ -109,51 +202,70 @@ class _Sums:
         self._fires = [0.0] * self._minutes
         self._rates = [0.0] * (self._minutes + 1)
         self._slots: defaultdict[int, float] = defaultdict(float)
+        self._queues = _Queues(from_ms, self._minutes)
         self._estimated = 0
 
-    def add(self, rhythm: Rhythm, jobs: int, slots: int, most: int) -> None:
-        if rhythm.pause_ms is not None:
-            round_ms = rhythm.takes_ms + rhythm.pause_ms
-            self._level(self._from_ms, self._to_ms, jobs / round_ms, slots * rhythm.takes_ms / round_ms)
+    def add(self, alike: Sequence[_Alike], most: int) -> None:
+        """Jobs of one rhythm; at most so many fires of theirs are looked at one by one."""
+        spec = alike[0].spec
+        if spec.after is not None:
+            for some in alike:
+                round_ms = some.wants_ms + spec.after.ms
+                share = some.slots * some.wants_ms / round_ms
+                self._level(self._from_ms, self._to_ms, some.jobs / round_ms, share, share)
             return
-        fires = rhythm.schedule.fires_between_ms(self._from_ms - rhythm.takes_ms - 1, self._to_ms - 1, most)
-        if rhythm.jitter_s:
-            fires = [dispatch_ms(rhythm.sequence, rhythm.schedule, rhythm.jitter_s, plan_ms) for plan_ms in fires]
-        free_ms, of_minutes = 0, self._fires
-        for at_ms in fires:
-            if self._from_ms <= at_ms < self._to_ms:
-                of_minutes[(at_ms - self._from_ms) // MINUTE_MS] += jobs
-            if at_ms >= free_ms or rhythm.meets:
-                free_ms = at_ms + rhythm.takes_ms
-                self._change(at_ms, free_ms, slots)
-        if len(fires) == most:
-            self._add_rest(rhythm, fires, jobs, slots)
+        # Searched for once, unless those before the span are so many that of the others some would not be found.
+        longest_ms = max(some.wants_ms for some in alike)
+        all_fires = _dispatched(spec, self._from_ms - longest_ms, self._to_ms, most)
+        for some in alike:
+            begins_ms, fires = self._from_ms - some.wants_ms, all_fires
+            if some.wants_ms < longest_ms:
+                is_cut = len(all_fires) == most
+                first = bisect_left(all_fires, begins_ms)
+                fires = _dispatched(spec, begins_ms, self._to_ms, most) if is_cut else all_fires[first:]
+            self._add_fires(some, fires)
+            if len(fires) == most:
+                self._add_rest(some, spec.schedule.open_fires, fires)
 
-    def _add_rest(self, rhythm: Rhythm, fires: Sequence[int], jobs: int, slots: int) -> None:
+    def _add_fires(self, some: _Alike, fires: Sequence[int]) -> None:
+        from_ms, to_ms, of_minutes = self._from_ms, self._to_ms, self._fires
+        free_ms, jobs, slots, wants_ms, meets = 0, some.jobs, some.slots, some.wants_ms, some.meets
+        starts = self._queues.of(some.takes_ms, None if meets or len(fires) < 2 else fires[1] - fires[0])
+        for at_ms in fires:
+            if from_ms <= at_ms < to_ms:
+                of_minutes[(at_ms - from_ms) // MINUTE_MS] += jobs
+            if at_ms >= free_ms or meets:
+                free_ms = at_ms + wants_ms
+                self._change(at_ms, free_ms, slots)
+                starts[at_ms // 1000] += slots
+
+    def _add_rest(self, some: _Alike, schedule: Schedule, fires: Sequence[int]) -> None:
         """Those behind the last one that was found, by hours: as dense as these were, in the hours in which any is."""
         gaps = sorted(after - before for before, after in pairwise(fires))
         # A night, or a week's end, is no part of how dense they are.
         usual = [gap for gap in gaps if gap < _HOUR_MS] or gaps
         gap_ms = sum(usual) / len(usual)
-        together = rhythm.takes_ms / gap_ms if rhythm.meets else min(rhythm.takes_ms / gap_ms, 1)
+        together = some.wants_ms / gap_ms if some.meets else min(some.wants_ms / gap_ms, 1)
+        kept = some.slots * min(together, some.takes_ms / gap_ms)
         if gap_ms <= MINUTE_MS:  # each minute wants a slot for it, as those do in which its fires were found
             together = max(together, 1)
-        self._estimated += jobs
-        at_ms = rhythm.schedule.next_after_ms(fires[-1])
+        self._estimated += some.jobs
+        at_ms = schedule.next_after_ms(fires[-1])
         while at_ms is not None and at_ms < self._to_ms:
             if gap_ms >= _HOUR_MS:
-                self._level(at_ms, at_ms + 1, jobs, 0)
-                self._change(at_ms, at_ms + rhythm.takes_ms, slots)
-                at_ms = rhythm.schedule.next_after_ms(at_ms)
+                self._level(at_ms, at_ms + 1, some.jobs, 0, 0)
+                self._change(at_ms, at_ms + some.wants_ms, some.slots)
+                self._queues.of(some.takes_ms, None)[at_ms // 1000] += some.slots
+                at_ms = schedule.next_after_ms(at_ms)
                 continue
             begun_ms, ends_ms = at_ms, at_ms
             while at_ms is not None and at_ms < self._to_ms and at_ms - ends_ms <= gap_ms:
                 ends_ms = min((at_ms // _HOUR_MS + 1) * _HOUR_MS, self._to_ms)
-                at_ms = rhythm.schedule.next_after_ms(ends_ms - 1)
-            self._level(begun_ms, ends_ms, jobs / gap_ms, slots * together)
+                at_ms = schedule.next_after_ms(ends_ms - 1)
+            self._level(begun_ms, ends_ms, some.jobs / gap_ms, some.slots * together, kept)
 
-    def _level(self, from_ms: int, to_ms: int, fires_a_ms: float, slots: float) -> None:
-        """So many from here to there; minutes are not cut."""
+    def _level(self, from_ms: int, to_ms: int, fires_a_ms: float, slots: float, kept: float) -> None:
+        """So many from here to there, and so many slots kept from others; minutes are not cut."""
         from_ms = max(from_ms, self._from_ms)
         first, last = ((ms - self._from_ms) // MINUTE_MS for ms in (from_ms, to_ms - 1))
         if last < first:
@@ -162,6 +274,7 @@ class _Sums:
         self._rates[first] += rate
         self._rates[last + 1] -= rate
         self._change(from_ms, to_ms, slots)
+        self._queues.keep(first, last, kept)
 
     def _change(self, from_ms: int, to_ms: int, slots: float) -> None:
         first, end = (from_ms - self._from_ms) // 1000, (to_ms - self._from_ms) // 1000
@@ -169,13 +282,16 @@ class _Sums:
             self._slots[max(first, 0)] += slots
             self._slots[end] -= slots
 
-    def wanted(self) -> Wanted:
+    def wanted(self, there: int) -> Wanted:
+        most = self._most()
+        is_short = 0 < there < max(most, default=0)
         return Wanted(
             from_ms=self._from_ms,
             fires=[round(one + rate, 3) for one, rate in zip(self._fires, accumulate(self._rates[:-1]), strict=True)],
-            slots=[round(most, 3) for most in self._most()],
+            slots=[round(slots, 3) for slots in most],
+            waits_ms=self._queues.waits_ms(there) if is_short else [0] * self._minutes,
             estimated=self._estimated,
-        )
+        )  # fmt: skip
 
     def _most(self) -> list[float]:
         """The most slots at once in each minute."""
@@ -190,3 +306,64 @@ class _Sums:
             level, here = level + self._slots[second], minute
             most[minute] = max(most[minute], level)
         return most[:-1]
+
+
+class _Queues:
+    """The fires that take slots, and how long each waits for them where there are too few."""
+
+    def __init__(self, from_ms: int, minutes: int) -> None:
+        self._from_ms, self._minutes = from_ms, minutes
+        self._starts: dict[tuple[int, int | None], defaultdict[int, float]] = {}
+        self._kept = [0.0] * (minutes + 1)
+
+    def of(self, takes_ms: int, next_ms: int | None) -> defaultdict[int, float]:
+        """By seconds, the slots of fires whose runs take so long, and of which a newer one comes after so long.
+
+        None: each of them runs in the end. Where a newer one comes before it has started, a fire waits no more.
+        """
+        key = (_roughly(takes_ms), next_ms)
+        if (starts := self._starts.get(key)) is None:
+            starts = self._starts[key] = defaultdict(float)
+        return starts
+
+    def keep(self, first: int, last: int, slots: float) -> None:
+        """So many are taken all the time, from one minute to another."""
+        self._kept[first] += slots
+        self._kept[last + 1] -= slots
+
+    def waits_ms(self, there: int) -> list[int]:
+        """The longest of each minute: who comes first is served first, on so many slots.
+
+        Of one second those that take longest, as it would be at worst.
+        """
+        waits = [0] * self._minutes
+        kept = list(accumulate(self._kept))
+        busy: list[tuple[int, float]] = []
+        """Until when, and how many."""
+        taken, turn_ms = 0.0, 0
+        fires = sorted(
+            (second * 1000, -takes_ms, next_ms or math.inf, slots)
+            for (takes_ms, next_ms), seconds in self._starts.items() for second, slots in seconds.items()
+        )  # fmt: skip
+        for at_ms, takes_less_ms, next_ms, slots in fires:
+            minute = min(max((at_ms - self._from_ms) // MINUTE_MS, 0), self._minutes - 1)
+            free = max(there - kept[minute], 1)  # what keeps all of them would leave some, too
+            start_ms = max(at_ms, turn_ms)
+            while slots > _NOTHING and start_ms - at_ms < next_ms:
+                while busy and busy[0][0] <= start_ms:
+                    taken -= heappop(busy)[1]
+                if (some := min(free - taken, slots)) > _NOTHING:
+                    heappush(busy, (start_ms - takes_less_ms, some))
+                    taken, slots, turn_ms = taken + some, slots - some, start_ms
+                else:
+                    start_ms = busy[0][0]
+            if at_ms >= self._from_ms:
+                waits[minute] = max(waits[minute], round(min(start_ms - at_ms, next_ms)))
+        return waits
+
+
+@lru_cache(maxsize=4096)
+def _roughly(ms: int) -> int:
+    """To two digits."""
+    unit: int = 10 ** max(len(str(ms)) - 2, 0)
+    return round(ms / unit) * unit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 
 from common.instants import parse_duration
@@ -39,6 +40,24 @@ def spread(spec: JobSpec, by: SpreadBy, jitter_s: int) -> JobSpec:
     return replace(spec, offset=parse_duration(f"{place}m")) if place else spec
 
 
+def suggests_spread(spec: JobSpec) -> bool:
+    """Whether it would fire apart from others by a minute of its own, and nobody has chosen the one that it has.
+
+    Chosen are a second, and a minute that no multiple of five is: who takes `17 2 * * *` means it.
+    """
+    if spec.every is not None:
+        return spread(spec, SpreadBy.MINUTE, 0) is not spec
+    exprs = () if spec.at_boot else spec.cron_exprs
+    return any(_hashed(expr) != expr for expr in exprs) and not any(map(_is_chosen, exprs))
+
+
+@lru_cache(maxsize=4096)
+def _is_chosen(expr: str) -> bool:
+    second, minute, *_ = seven_fields(expr)
+    return second not in ("0", "*") or (_SINGLE.fullmatch(minute) is not None and int(minute) % 5 != 0)
+
+
+@lru_cache(maxsize=4096)
 def _hashed(expr: str) -> str:
     """With its minute, or of one that fires each minute its second, taken from the job's name."""
     second, minute, hour, *days, year = seven_fields(expr)

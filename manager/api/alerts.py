@@ -17,10 +17,10 @@ from common.jobs.kinds import AnyText, says
 from common.jobs.values import JobName
 from common.notices.alerts import Alert
 from common.notices.applying import applying_to_job, jobs_of_commands
-from common.notices.silences import MAX_REASON, AlertOf, Silence
+from common.notices.silences import MAX_REASON, MOST_JOBS, AlertOf, Silence
 from manager.access.audited import say
 from manager.access.needs import needs
-from manager.api.schemas import NAME_PATTERN
+from manager.api.schemas import NAME_PATTERN, text
 from manager.api.silences import seen_view, sees_silence, silence_view
 from manager.http.bodies import Body
 from manager.http.inputs import job_in
@@ -28,8 +28,11 @@ from manager.http.queries import Cursor, Limit, Query, single, word
 from manager.parts import PARTS, Parts, answer, caller, rights
 from manager.use_cases.notice_records import Kept
 from manager.use_cases.silences import acknowledgement_id
+from manager.views.alerts import alert_cause, by_cause
 
 _ALERTS: Final = "/api/v1/alerts"
+MOST_OF_A_GROUP: Final = 20
+"""So many of its alerts are told with all about them."""
 
 
 class AlertState(StrEnum):
@@ -39,10 +42,20 @@ class AlertState(StrEnum):
     ENDED = "ended"
 
 
+class Grouped(StrEnum):
+    """What alerts of a list are together by."""
+
+    CAUSE = "cause"
+
+
 class ListQuery(Query):
     state: Annotated[AlertState | None, word(AlertState), Field(description="`open` where it is left out.")]
     job: Annotated[str | None, single({"type": "string", "pattern": NAME_PATTERN}), Field(
         description="Of this job alone.")]  # fmt: skip
+    cause: Annotated[str | None, single(text(300)), Field(description="Of this cause alone, as `groups` name it.")]
+    group: Annotated[Grouped | None, word(Grouped), Field(
+        description="`cause`: `groups` in place of items: those with most alerts first, each with its newest ones."
+    )]  # fmt: skip
     cursor: Cursor
     limit: Limit
 
@@ -65,21 +78,34 @@ def add_routes(app: web.Application) -> None:
 
 @needs(Role.VIEWER)
 async def list_alerts(request: web.Request) -> web.Response:
-    """A page of alerts, the newest first, and how many are open in all; of those that the caller may see."""
+    """A page of alerts, the newest first, or of what they are together by; and how many are open in all.
+
+    Of those that the caller may see.
+    """
     parts, query, may = request.app[PARTS], ListQuery.read(request), rights(request)
     still_open = [one for one in await parts.alerts.open() if sees_alert(one, may)]
     found: Sequence[Alert] = still_open
     if query.state is AlertState.ENDED:
         found = [one for one in await parts.alerts.ended() if sees_alert(one, may)]
-    wanted = [one for one in found if query.job in (None, one.event.job)]
+    wanted = [
+        one for one in found
+        if query.job in (None, one.event.job) and (query.cause is None or query.cause == alert_cause(one))
+    ]  # fmt: skip
+    counts = {"open": len(still_open), "untold": sum(not one.told and not one.held for one in still_open)}
+    if query.group is not None:
+        groups = by_cause(wanted)
+        first = 0 if query.cursor is None else max(0, -_place(query.cursor)[0])
+        end = first + query.limit
+        return answer({
+            "items": [], "groups": await _groups(parts, groups[first:end]),
+            "nextCursor": encode_cursor(f"{end}/") if end < len(groups) else None, **counts,
+        })  # fmt: skip
     if query.cursor is not None:
         behind = _place(query.cursor)
         wanted = [one for one in wanted if _order(one) > behind]
     page = wanted[: query.limit]
-    return answer({
-        "items": await _views(parts, page), "open": len(still_open),
-        "nextCursor": _cursor(page[-1]) if len(wanted) > len(page) else None,
-    })  # fmt: skip
+    more = len(wanted) > len(page)
+    return answer({"items": await _views(parts, page), "nextCursor": _cursor(page[-1]) if more else None, **counts})
 
 
 @needs(Role.OPERATOR)
@@ -134,6 +160,21 @@ def _covers(
 ) -> bool:  # fmt: skip
     since_ms = 0 if alert is None else alert.since_ms
     return kept.record is not None and kept.record.covers(job=job, labels=labels, since_ms=since_ms, now_ms=now_ms)
+
+
+async def _groups(parts: Parts, groups: Sequence[tuple[str, Sequence[Alert]]]) -> list[dict[str, Any]]:
+    views = {
+        view["id"]: view for view in await _views(parts, [one for _, of in groups for one in of[:MOST_OF_A_GROUP]])
+    }
+    return [
+        {
+            "cause": cause, "kind": str(of[0].event.kind), "exitCode": of[0].event.exit_code, "count": len(of),
+            "sinceTime": min(one.since_ms for one in of), "times": sum(one.count for one in of),
+            "items": [views[one.id] for one in of[:MOST_OF_A_GROUP]],
+            "jobs": [one.event.job for one in of[:MOST_JOBS] if one.event.job],
+        }
+        for cause, of in groups
+    ]  # fmt: skip
 
 
 async def _views(parts: Parts, alerts: Collection[Alert]) -> list[dict[str, Any]]:

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, Final
 
 from aiohttp import web
 from pydantic import Field
 
 from common.access.rights import Role
+from common.cursors import decode_cursor, encode_cursor, no_cursor
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.forecast import MINUTE_MS, Wanted
 from common.jobs.job import JobSpec
 from common.jobs.kinds import Choice, Number, Several, says
 from common.jobs.spread import SpreadBy, spread
 from common.jobs.values import JobName
+from common.protocol.keys import MAX_MARK_MS
 from common.words.job_words import job_words
 from manager.access.needs import needs
 from manager.api.jobs import LabelFilter, TextFilter
 from manager.console.pages import language_of
 from manager.http.bodies import Body
-from manager.http.queries import Instant, Query, whole
+from manager.http.queries import Cursor, Instant, Query, whole
 from manager.parts import PARTS, answer, rights
 from manager.views.advice import next_fire
-from manager.views.forecasts import Forecast, whole_minute
+from manager.views.forecasts import Crowding, Forecast, whole_minute
 from manager.watch.catalog import JobQuery, KnownJob
 
 _PATH: Final = "/api/v1/forecast"
 MOST_BUCKETS: Final = 400
-MOST_SPREAD: Final = 500
+MOST_SPREAD: Final = 2_000
+_AT_ONCE: Final = 100
+"""Jobs whose preview is made without a pause."""
 _HOUR_MS: Final = 3_600_000
 _STEPS: Final = (1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720, 1440, 2880)
 """Minutes of a bucket."""
 _WEEK_HOURS: Final = 168
 _SHOWN: Final = ("cronExpr", "every", "offset", "jitterSeconds")
 JITTER: Final = Number(low=1, high=86_400, whole=True)
+_MS: Final = Number(low=0, high=MAX_MARK_MS, whole=True, unit="milliseconds since 1970")
 
 
 class WhichJobs(Query):
@@ -56,7 +64,8 @@ class ForecastQuery(WhichJobs):
 class CrowdQuery(WhichJobs):
     from_ms: Annotated[Instant, Field(alias="from", description="From here on; now.")]
     to: Annotated[Instant, Field(description="Up to here, at most an hour later; an hour later when left out.")]
-    limit: Annotated[int, whole(1, 500, 100), Field(description="The jobs that want most, at most so many.")]
+    cursor: Cursor
+    limit: Annotated[int, whole(1, 500, 100), Field(description="Jobs of a page, at most.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +75,9 @@ class _Wish:
     by: Annotated[SpreadBy, Choice(SpreadBy), says(
         "by", "`minute`: a minute that the name gives (`H`; of `every` an offset); `jitter`", "minute")]  # fmt: skip
     jitter_s: Annotated[int, JITTER, says("jitterSeconds", "of `jitter`", 600)] = 600
+    from_ms: Annotated[int | None, _MS, says(
+        "from", "the crowded minute, to be told by itself; the day from its hour on is looked at, else from now on",
+        1_774_828_800_000)] = None  # fmt: skip
 
 
 BODY: Final = Body(_Wish)
@@ -103,12 +115,15 @@ async def show_week(request: web.Request) -> web.Response:
 
 @needs(Role.VIEWER)
 async def show_crowd(request: web.Request) -> web.Response:
-    """The jobs that fire in at most an hour; those that want most first."""
-    asked, parts = CrowdQuery.read(request), request.app[PARTS]
+    """The jobs that fire in at most an hour, those whose runs take most first; which of them had better be spread."""
+    asked, parts, may = CrowdQuery.read(request), request.app[PARTS], rights(request)
     start_ms = parts.clock.wall_ms() if asked.from_ms is None else asked.from_ms
     end_ms = start_ms + _HOUR_MS if asked.to is None else asked.to
     _check_span(start_ms, end_ms, 1)
-    found = await parts.forecasts.crowd(asked.jobs, rights(request), start_ms, end_ms)
+    found = await parts.forecasts.crowd(asked.jobs, may, start_ms, end_ms)
+    first = 0 if asked.cursor is None else bisect_right(found, _place(asked.cursor), key=lambda one: one.order)
+    page = found[first : first + asked.limit]
+    suggested = (one.job.name for one in found if one.suggested and may.may(Role.EDITOR, one.job.labels))
     language = language_of(request)
     return answer({
         "from": start_ms, "to": end_ms, "total": len(found), "fires": sum(one.fires for one in found),
@@ -116,38 +131,60 @@ async def show_crowd(request: web.Request) -> web.Response:
             {
                 "name": one.job.name, "revision": one.job.revision, "fires": one.fires, "slots": one.slots,
                 "usualMs": one.usual_ms, "words": job_words(one.job.saved.spec, language),
-                "timezone": one.job.saved.spec.timezone,
-                "maySpread": rights(request).may(Role.EDITOR, one.job.labels),
+                "timezone": one.job.saved.spec.timezone, "maySpread": may.may(Role.EDITOR, one.job.labels),
             }
-            for one in found[: asked.limit] if one.job.saved is not None
+            for one in page if one.job.saved is not None
         ],
+        "suggested": list(islice(suggested, MOST_SPREAD)),
+        "nextCursor": _cursor(page[-1]) if first + len(page) < len(found) else None,
         "warnings": parts.watching.warnings,
     })  # fmt: skip
 
 
+def _cursor(one: Crowding) -> str:
+    less, name = one.order
+    return encode_cursor(f"{-less}/{name}")
+
+
+def _place(cursor: str) -> tuple[int, str]:
+    harm, _, name = decode_cursor(cursor).partition("/")
+    try:
+        return -int(harm[:20]), name
+    except ValueError:
+        raise no_cursor() from None
+
+
 @needs(Role.VIEWER)
 async def preview_spread(request: web.Request) -> web.Response:
-    """What would become of each of the jobs, and what they want in the next day before and after; nothing is stored."""
-    parts = request.app[PARTS]
+    """What would become of each of the jobs, and what all jobs together want before and after; nothing is stored."""
+    parts, may = request.app[PARTS], rights(request)
     wish = await BODY.read(request, parts.read_timeout_s)
     await parts.watching.ready()
-    jobs = [_job(parts.watching.catalog.seen(name, rights(request)), name) for name in dict.fromkeys(wish.names)]
+    jobs = [_job(parts.watching.catalog.seen(name, may), name) for name in dict.fromkeys(wish.names)]
     before = [job.saved.spec for job in jobs if job.saved is not None]
     after = [spread(spec, wish.by, wish.jitter_s) for spec in before]
-    start_ms = whole_minute(parts.clock.wall_ms())
-    was, would = await parts.forecasts.spread(before, after, start_ms, start_ms + 24 * _HOUR_MS)
     now_ms, language = parts.clock.wall_ms(), language_of(request)
+    start_ms = whole_minute(now_ms) if wish.from_ms is None else whole_minute(wish.from_ms, 60)
+    changed = {spec.name: spec for spec in after}
+    was, would = await parts.forecasts.spread(changed, may, start_ms, start_ms + 24 * _HOUR_MS)
+    items = list[dict[str, Any]]()
+    for place, (job, old, new) in enumerate(zip(jobs, before, after, strict=True)):
+        if place % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        items.append({
+            "name": job.name, "revision": job.revision, "changes": old != new, "timezone": old.timezone,
+            "may": may.may(Role.EDITOR, job.labels),
+            "before": _schedule(old, now_ms, language), "after": _schedule(new, now_ms, language),
+        })  # fmt: skip
+    at = None if wish.from_ms is None else (wish.from_ms - start_ms) // MINUTE_MS
     return answer({
         "by": str(wish.by), "jitterSeconds": wish.jitter_s if wish.by is SpreadBy.JITTER else None,
-        "before": _peak(was), "after": _peak(would),
-        "items": [
-            {
-                "name": job.name, "revision": job.revision, "changes": old != new, "timezone": old.timezone,
-                "may": rights(request).may(Role.EDITOR, job.labels),
-                "before": _schedule(old, now_ms, language), "after": _schedule(new, now_ms, language),
-            }
-            for job, old, new in zip(jobs, before, after, strict=True)
-        ],
+        "slots": was.slots, "before": _peak(was.wanted, was.slots), "after": _peak(would, was.slots),
+        "minute": None if at is None else {
+            "time": start_ms + at * MINUTE_MS, "before": _minute(was.wanted, at, was.slots),
+            "after": _minute(would, at, was.slots),
+        },
+        "items": items,
     })  # fmt: skip
 
 
@@ -163,10 +200,18 @@ def _schedule(spec: JobSpec, now_ms: int, language: str) -> dict[str, Any]:
     return {**shown, "words": job_words(spec, language), "next": next_fire(spec, after_ms=now_ms)}
 
 
-def _peak(wanted: Wanted) -> dict[str, Any]:
+def _peak(wanted: Wanted, there: int) -> dict[str, Any]:
     """The fullest minute."""
-    slots, fires = max(zip(wanted.slots, wanted.fires, strict=True), default=(0.0, 0.0))
-    return {"slots": round(slots), "fires": round(fires), "mostFires": round(max(wanted.fires, default=0))}
+    at = wanted.fullest
+    most = round(max(wanted.fires, default=0))
+    return {"time": wanted.from_ms + at * MINUTE_MS, **_minute(wanted, at, there), "mostFires": most}
+
+
+def _minute(wanted: Wanted, at: int, there: int) -> dict[str, Any]:
+    return {
+        "fires": round(wanted.fires[at]), "slots": round(wanted.slots[at]),
+        "waitMs": wanted.waits_ms[at] if there else None,
+    }  # fmt: skip
 
 
 def _view(found: Forecast, minutes: int, warnings: list[str]) -> dict[str, Any]:
@@ -175,8 +220,11 @@ def _view(found: Forecast, minutes: int, warnings: list[str]) -> dict[str, Any]:
         "bucketMs": minutes * MINUTE_MS, "slots": found.slots, "jobs": found.jobs, "estimated": found.wanted.estimated,
         "unknown": found.unknown,
         "items": [
-            {"time": time_ms, "fires": round(fires, 1), "slots": round(slots, 1)}
-            for time_ms, fires, slots in found.wanted.in_buckets(minutes)
+            {
+                "time": time_ms, "fires": round(fires, 1), "slots": round(slots, 1),
+                "waitMs": wait_ms if found.slots else None,
+            }
+            for time_ms, fires, slots, wait_ms in found.wanted.in_buckets(minutes)
         ],
         "warnings": warnings,
     }  # fmt: skip

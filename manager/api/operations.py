@@ -79,7 +79,8 @@ _SAVED_CHANNEL: Final = record({"channel": ref("Channel"), "warnings": array(TEX
 _SAVED_RULE: Final = record({"rule": ref("Rule"), "warnings": array(TEXT)})
 _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
 
-_PEAK: Final = record({"slots": COUNT, "fires": COUNT, "mostFires": COUNT})
+_CROWDED: Final = {"slots": COUNT, "fires": COUNT, "waitMs": maybe(COUNT)}
+_PEAK: Final = record({"time": MS, **_CROWDED, "mostFires": COUNT})
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
@@ -254,19 +255,22 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="get", path=f"{_FORECAST}/jobs", tag="runs", summary="The jobs that fire in an hour to come.",
         parameters=forecast.CrowdQuery.parameters(),
-        answers={200: record({
-            "from": MS, "to": MS, "total": COUNT, "fires": COUNT, "items": array(record({
+        answers={200: page(
+            record({
                 "name": TEXT, "revision": COUNT, "fires": COUNT, "slots": COUNT, "usualMs": maybe(COUNT),
                 "words": TEXT, "timezone": TEXT, "maySpread": TRUTH,
-            })), "warnings": array(TEXT),
-        })},
+            }),
+            **{"from": MS}, to=MS, total=COUNT, fires=COUNT, suggested=array(TEXT), warnings=array(TEXT),
+        )},
     ),
     Operation(
         method="post", path=f"{_FORECAST}/spread", tag="jobs",
         summary="What spreading these jobs would do; nothing is stored.",
         takes=forecast.BODY.schema, refuses=(404,),
         answers={200: record({
-            "by": TEXT, "jitterSeconds": maybe(COUNT), "before": _PEAK, "after": _PEAK, "items": array(record({
+            "by": TEXT, "jitterSeconds": maybe(COUNT), "slots": COUNT, "before": _PEAK, "after": _PEAK,
+            "minute": maybe(record({"time": MS, "before": record(_CROWDED), "after": record(_CROWDED)})),
+            "items": array(record({
                 "name": TEXT, "revision": COUNT, "changes": TRUTH, "may": TRUTH, "timezone": TEXT,
                 "before": {"type": "object"}, "after": {"type": "object"},
             })),
@@ -554,7 +558,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="get", path="/api/v1/alerts", tag="notices", parameters=alerts.ListQuery.parameters(),
         summary="A page of open alerts, or of those that ended last, the newest first.",
-        answers={200: page(ref("Alert"), open=COUNT)},
+        answers={200: record(
+            {"items": array(ref("Alert")), "open": COUNT, "untold": COUNT, "nextCursor": maybe(TEXT)},
+            {"groups": array(record({
+                "cause": TEXT, "kind": TEXT, "exitCode": maybe(COUNT), "count": COUNT, "sinceTime": MS, "times": COUNT,
+                "items": array(ref("Alert")), "jobs": array(TEXT),
+            }))},
+        )},
     ),
     Operation(
         method="post", path="/api/v1/alerts/ack", tag="notices", takes=alerts.ACKNOWLEDGED.schema,

@@ -115,7 +115,9 @@ COMPONENTS: Final[dict[str, Schema]] = {
     "HourCounts": record({"hour": {"type": "string", "format": "date-time"}, **_COUNTS}),
     "Forecast": record({
         "from": MS, "to": MS, "bucketMs": COUNT, "slots": COUNT, "jobs": COUNT, "estimated": COUNT, "unknown": COUNT,
-        "items": array(record({"time": MS, "fires": {"type": "number"}, "slots": {"type": "number"}})),
+        "items": array(record({
+            "time": MS, "fires": {"type": "number"}, "slots": {"type": "number"}, "waitMs": maybe(COUNT),
+        })),
         "warnings": array(TEXT),
     }),
     "FieldError": record(

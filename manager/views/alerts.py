@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from common.instants import iso
 from common.notices.alerts import Alert
 from common.runlog import RunLog
 from common.runlog.alerts import ended_alerts, open_alerts
+from common.runlog.causes import cause_of
 from common.runlog.notices import ChannelCounts, NoticeCounts
 from manager.views.shared import Shared
 
@@ -46,6 +47,22 @@ class Waiting:
 def _failing(channel: str, counts: ChannelCounts) -> str:
     why = f": {counts.last_error}" if counts.last_error else ""
     return f"messages to channel {channel} fail{why} (etcron notice list --channel {channel})"
+
+
+def alert_cause(alert: Alert) -> str:
+    """What it has in common with others that one thing is to blame for, as runs have theirs."""
+    event = alert.event
+    if not event.job:
+        return str(event.kind)
+    return cause_of({"status": event.kind, "exitCode": event.exit_code, "reason": event.reason, "err": event.err})
+
+
+def by_cause(alerts: Iterable[Alert]) -> list[tuple[str, Sequence[Alert]]]:
+    """The alerts of each cause, in the order that they have; of most alerts first, then of the first alert."""
+    found: dict[str, list[Alert]] = {}
+    for alert in alerts:
+        found.setdefault(alert_cause(alert), []).append(alert)
+    return sorted(found.items(), key=lambda group: -len(group[1]))
 
 
 class AlertBoard:

@@ -1,4 +1,4 @@
-"""What the fires to come want, of the jobs that a caller may know of, minute by minute; and whose they are.
+"""What the fires to come want, of the jobs that a caller may know of, and how long some wait; and whose they are.
 
 It is reckoned in a thread, once for all who ask for the same, and kept while no job has changed. What took long is kept
 longer: forecasts take a twentieth of a core at most. How long runs usually take is asked of the log store for a few
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from common.access.rights import Rights, Sight
 from common.clock import Clock
-from common.forecast import MINUTE_MS, Rhythm, Wanted, slots_wanted
+from common.forecast import MINUTE_MS, Expected, Wanted, fires_in, slots_wanted
 from common.jobs.job import JobSpec
+from common.jobs.spread import suggests_spread
 from common.process.threads import beside
 from common.protocol.member import Member
 from common.protocol.placement import is_eligible
@@ -36,16 +37,15 @@ _READING_S: Final = 0.2
 """So long the log store is asked how long runs take, for one forecast."""
 _USUAL_S: Final = 600
 """So long that is believed."""
-_MOST_OF_ONE: Final = 3_600
-"""Fires of one job that are counted in a span of at most an hour."""
-
+_CROWDS_KEPT: Final = 2
+"""For who turns their pages."""
 _WITHIN_S: Final = 8.0
 """A forecast that takes longer is kept all the same, for who asks next."""
 
 _T = TypeVar("_T")
 _Key: TypeAlias = tuple[Sight, JobQuery, int, int]
-_Jobs: TypeAlias = Sequence[tuple[JobSpec, int | None, int]]
-"""Each with what its runs usually take, and the slots of one fire on all of its workers."""
+_Edition: TypeAlias = tuple[int, int, int]
+"""Another one as jobs change, as more is known of how long they take, and as slots come and go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +58,29 @@ class Forecast:
     unknown: int
     """Those of them of which nobody has looked up yet how long they take."""
     slots: int
-    """Of the workers that take fires."""
+    """Of the workers that take fires. 0: none does, and how long a fire would wait is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
+class Crowding:
     """One job of a span, with how often it fires there."""
 
     job: KnownJob
     fires: int
     slots: int
     usual_ms: int | None
+    suggested: bool
+    """A minute of its own would be better, and nobody has chosen the one that it has."""
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """First those whose runs take most: slots for so long, so often."""
+        return -self.fires * self.slots * (self.usual_ms or 1_000), self.job.name
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    edition: tuple[int, int]
+    edition: _Edition
     until_s: float
     """Before, it is given though jobs have changed."""
     wanted: Wanted
@@ -89,6 +96,7 @@ class Forecasts:
         self._history = history
         self._clock = clock
         self._kept: dict[_Key, _Kept] = {}
+        self._crowds: dict[_Key, tuple[_Edition, Sequence[Crowding]]] = {}
         self._usual: dict[str, tuple[float, int | None]] = {}
         """By job: when it was looked up, and what it was."""
         self._turn = asyncio.Lock()
@@ -102,18 +110,19 @@ class Forecasts:
             jobs = await self._jobs(query, rights)
             async with self._turn:
                 if (kept := self._fresh(key)) is None:
-                    seen, edition = await self._seen(jobs), self._edition
-                    unknown = sum(name not in self._usual for name in (job.name for job in jobs))
-                    kept = await self._beside(lambda: self._keep(key, edition, seen, unknown))
-        return Forecast(
-            wanted=kept.wanted, jobs=kept.jobs, unknown=kept.unknown,
-            slots=sum(one.slots for one in self._watching.members if one.accepts),
-        )  # fmt: skip
+                    expected, edition = await self._expected(jobs), self._edition
+                    unknown = sum(job.name not in self._usual for job in jobs)
+                    kept = await self._beside(lambda: self._keep(key, edition, expected, unknown))
+        return Forecast(wanted=kept.wanted, jobs=kept.jobs, unknown=kept.unknown, slots=kept.edition[-1])
 
     @property
-    def _edition(self) -> tuple[int, int]:
-        """Another one as jobs change, and as more is known of how long they take."""
-        return self._watching.catalog.edition, len(self._usual)
+    def _edition(self) -> _Edition:
+        return self._watching.catalog.edition, len(self._usual), self._there
+
+    @property
+    def _there(self) -> int:
+        """The slots of the workers that take fires."""
+        return sum(one.slots for one in self._watching.members if one.accepts)
 
     def _fresh(self, key: _Key) -> _Kept | None:
         kept = self._kept.get(key)
@@ -121,50 +130,51 @@ class Forecasts:
             return None
         return kept
 
-    def _keep(self, key: _Key, edition: tuple[int, int], jobs: _Jobs, unknown: int) -> _Kept:
+    def _keep(self, key: _Key, edition: _Edition, jobs: Sequence[Expected], unknown: int) -> _Kept:
         """Also where whoever asked has given up by then."""
         begun_s = self._clock.monotonic()
-        wanted = _reckoned(jobs, *key[2:])
+        wanted = slots_wanted(jobs, *key[2:], there=edition[-1])
         now_s = self._clock.monotonic()
-        self._kept.pop(key, None)
-        while len(self._kept) >= _KEPT:
-            del self._kept[next(iter(self._kept))]
         took_s = now_s - begun_s
         until_s = now_s + (_SHARE * took_s if took_s > _LONG_S else 0)
-        self._kept[key] = kept = _Kept(edition, until_s, wanted, len(jobs), unknown)
+        kept = _Kept(edition, until_s, wanted, len(jobs), unknown)
+        _remember(self._kept, key, kept, most=_KEPT)
         return kept
 
     async def _beside(self, work: Callable[[], _T]) -> _T:
         return await beside(work, what="a forecast", within_s=_WITHIN_S, places=self._place)
 
-    async def crowd(self, query: JobQuery, rights: Rights, from_ms: int, to_ms: int) -> list[Crowd]:
-        """The jobs that fire from one time up to another, at most an hour later; those that want most first."""
+    async def crowd(self, query: JobQuery, rights: Rights, from_ms: int, to_ms: int) -> Sequence[Crowding]:
+        """The jobs that fire from one time up to another, at most an hour later; those whose runs take most first."""
+        key = (rights.sight, query, from_ms, to_ms)
+        edition, found = self._crowds.get(key, (None, []))
+        if edition == self._edition:
+            return found
         jobs = await self._jobs(query, rights)
-        specs = await self._seen(jobs)
+        expected, edition = await self._expected(jobs), self._edition
         async with self._turn:
-            counts = await self._beside(lambda: _counted(specs, from_ms, to_ms))
+            counts = await self._beside(lambda: _crowding(expected, from_ms, to_ms))
         found = [
-            Crowd(job=job, fires=fires, slots=slots, usual_ms=usual)
-            for job, (_, usual, slots), fires in zip(jobs, specs, counts, strict=True)
+            Crowding(job=job, fires=fires, slots=slots, usual_ms=usual, suggested=suggested)
+            for job, (_, usual, slots), (fires, suggested) in zip(jobs, expected, counts, strict=True)
             if fires
         ]
-        return sorted(found, key=lambda one: (-one.fires * one.slots, one.job.name))
-
-    def usual_ms(self, job: str) -> int | None:
-        """How long a run of the job usually takes, as far as that has been looked up."""
-        return self._usual.get(job, (0.0, None))[1]
+        found.sort(key=lambda one: one.order)
+        _remember(self._crowds, key, (edition, found), most=_CROWDS_KEPT)
+        return found
 
     async def spread(
-        self, before: Sequence[JobSpec], after: Sequence[JobSpec], from_ms: int, to_ms: int
-    ) -> tuple[Wanted, Wanted]:
-        """What some jobs want as they are, and as they would be."""
-        members = self._watching.members
-        both = [
-            [(spec, self.usual_ms(spec.name), _slots(spec, members)) for spec in specs] for specs in (before, after)
+        self, after: Mapping[str, JobSpec], rights: Rights, from_ms: int, to_ms: int
+    ) -> tuple[Forecast, Wanted]:
+        """What all jobs that the caller may know of want, as they are, and where some of them are others."""
+        before = await self.of(JobQuery(), rights, from_ms, to_ms)
+        expected = [
+            (after.get(spec.name, spec), usual, slots)
+            for spec, usual, slots in await self._expected(await self._jobs(JobQuery(), rights))
         ]
         async with self._turn:
-            was, would = await self._beside(lambda: [_reckoned(one, from_ms, to_ms) for one in both])
-        return was, would
+            would = await self._beside(lambda: slots_wanted(expected, from_ms, to_ms, there=before.slots))
+        return before, would
 
     async def _jobs(self, query: JobQuery, rights: Rights) -> list[KnownJob]:
         """Those that fire, each with the usual duration as far as that can be looked up in time."""
@@ -193,14 +203,16 @@ class Forecasts:
             if now_s - begun_s > _READING_S:
                 return
 
-    async def _seen(self, jobs: Sequence[KnownJob]) -> _Jobs:
-        members, seen = self._watching.members, []
+    async def _expected(self, jobs: Sequence[KnownJob]) -> list[Expected]:
+        members, usual, expected = self._watching.members, self._usual, list[Expected]()
         for place, job in enumerate(jobs):
             if place % _AT_ONCE == 0:
                 await asyncio.sleep(0)
-            if job.saved is not None:
-                seen.append((job.saved.spec, self.usual_ms(job.name), _slots(job.saved.spec, members)))
-        return seen
+            assert job.saved is not None, "what fires can be read"
+            spec = job.saved.spec
+            known = usual.get(job.name)
+            expected.append((spec, known[1] if known else None, _slots(spec, members)))
+        return expected
 
 
 def _slots(spec: JobSpec, members: Sequence[Member]) -> int:
@@ -210,12 +222,18 @@ def _slots(spec: JobSpec, members: Sequence[Member]) -> int:
     return spec.slots * sum(one.accepts and is_eligible(spec, one.labels, one.slots) for one in members)
 
 
-def _reckoned(jobs: _Jobs, from_ms: int, to_ms: int) -> Wanted:
-    return slots_wanted(((Rhythm.of(spec, usual), slots) for spec, usual, slots in jobs), from_ms, to_ms)
+def _crowding(jobs: Sequence[Expected], from_ms: int, to_ms: int) -> list[tuple[int, bool]]:
+    specs = [spec for spec, _, _ in jobs]
+    counts = fires_in(specs, from_ms, to_ms)
+    return [(fires, fires > 0 and suggests_spread(spec)) for spec, fires in zip(specs, counts, strict=True)]
 
 
-def _counted(jobs: _Jobs, from_ms: int, to_ms: int) -> list[int]:
-    return [len(spec.schedule.open_fires.fires_between_ms(from_ms - 1, to_ms - 1, _MOST_OF_ONE)) for spec, _, _ in jobs]
+def _remember(kept: dict[_Key, _T], key: _Key, found: _T, *, most: int) -> None:
+    """The last so many."""
+    kept.pop(key, None)
+    while len(kept) >= most:
+        del kept[next(iter(kept))]
+    kept[key] = found
 
 
 def whole_minute(ms: int, minutes: int = 1) -> int:

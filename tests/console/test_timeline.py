@@ -129,7 +129,8 @@ async def test_crowded_hour_is_spread_and_a_job_that_was_changed_meanwhile_stays
     await crowd.get_by_role("checkbox", name="Spread hourly").uncheck()
     await looked_at(own, page, "timeline-crowd")
     await crowd.get_by_role("button", name="Preview").click()
-    await expect(crowd).to_contain_text("In the fullest minute of the next day: 4 fires become")
+    await expect(crowd).to_contain_text("5 fires become")
+    await expect(crowd).to_contain_text("of 2.")
     await expect(crowd.get_by_role("row", name=re.compile("billing"))).to_contain_text("H 2 * * *")
     await looked_at(own, page, "timeline-spread")
 
@@ -149,3 +150,37 @@ async def test_crowded_hour_is_spread_and_a_job_that_was_changed_meanwhile_stays
     schedules = [(await manager.get(f"/api/v1/jobs/{name}"))["spec"]["cronExpr"] for name in CROWD]
     assert schedules == ["0 2 * * *", "H 2 * * *", "0 2 * * *", "0 5 * * *"]
     await expect(page.locator("#fullest")).to_contain_text(re.compile("[0-9] fires, [67] slots"))
+
+
+async def test_all_jobs_of_the_crowded_minute_are_reached_spread_in_one_step_and_put_back_in_one(
+    own: Console, manager: Managed
+) -> None:
+    names = [f"crowd-{number:03d}" for number in range(120)]
+    for name in names:
+        await manager.call("PUT", f"/api/v1/jobs/{name}", {"command": "true", "cronExpr": "0 3 * * *"})
+    await manager.call("PUT", "/api/v1/jobs/crowd-chosen", {"command": "true", "cronExpr": "30 0 3 * * * *"})
+    page = await own.open("/timeline?q=crowd")
+    await settled(page)
+    await expect(page.locator("#fullest")).to_contain_text("With 2 slots the last one starts about 59 s late.")
+    crowd = page.locator("#crowd")
+    await page.get_by_role("button", name="Show the jobs").click()
+    await expect(crowd.get_by_role("heading")).to_contain_text("121 jobs")
+    await expect(crowd).to_contain_text("120 jobs selected")
+    await expect(crowd.get_by_role("row")).to_have_count(101)
+    await looked_at(own, page, "timeline-crowd-many")
+    await crowd.get_by_role("button", name="Next").click()
+    await expect(crowd.get_by_role("row")).to_have_count(22)
+    await expect(crowd.get_by_role("checkbox", checked=True)).to_have_count(20)  # not the chosen one
+    await crowd.get_by_role("button", name="Preview").click()
+    await expect(crowd).to_contain_text(
+        re.compile(r"122 fires become \d\d?, and 121 slots wanted at once become \d\d?, of 2")
+    )
+    await looked_at(own, page, "timeline-spread-many")
+    await crowd.get_by_role("button", name="Save 120 jobs").click()
+    await expect(page.locator("#toasts")).to_contain_text("120 jobs saved")
+    after = await manager.get("/api/v1/jobs", q="crowd-0", limit="500")
+    assert {job["spec"]["cronExpr"] for job in after["items"]} == {"H 3 * * *"}
+    await page.locator("#toasts").get_by_role("button", name="Undo").click()
+    await expect(page.locator("#toasts")).to_contain_text("120 jobs fire as before")
+    before = await manager.get("/api/v1/jobs", q="crowd-0", limit="500")
+    assert {job["spec"]["cronExpr"] for job in before["items"]} == {"0 3 * * *"}

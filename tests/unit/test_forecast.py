@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.forecast import MINUTE_MS, Rhythm, Wanted, slots_wanted, usual_ms
+from common.forecast import MINUTE_MS, Wanted, fires_in, slots_wanted, usual_ms
 from common.instants import to_ms
 from common.jobs.reader import parse_job
 
@@ -21,7 +21,7 @@ def wanted(*jobs: tuple[dict[str, Any], int | None], hours: int = 24, **limits: 
         (parse_job({"name": f"job-{number}", "command": "true", **fields}), usual)
         for number, (fields, usual) in enumerate(jobs)
     ]
-    of = [(Rhythm.of(spec, usual), spec.slots) for spec, usual in specs]
+    of = [(spec, usual, spec.slots) for spec, usual in specs]
     return slots_wanted(of, MIDNIGHT_MS, MIDNIGHT_MS + hours * 3_600_000, **limits)
 
 
@@ -108,7 +108,7 @@ def test_density_keeps_to_the_hours_in_which_there_are_fires() -> None:
 
 def test_a_hundred_thousand_jobs_that_fire_alike_are_one_look() -> None:
     spec = parse_job({"name": "one", "command": "true", "cronExpr": "* * * * * * *"})
-    told = slots_wanted(((Rhythm.of(spec, None), 1) for _ in range(100_000)), MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)
+    told = slots_wanted(((spec, None, 1) for _ in range(100_000)), MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)
     assert sum(told.fires) == pytest.approx(86_400 * 100_000, rel=0.01)
     assert max(told.slots) == 100_000
 
@@ -122,7 +122,84 @@ def test_of_many_schedules_fewer_fires_each_are_looked_at_and_their_sum_stays_ri
 
 def test_buckets_add_fires_and_keep_the_most_slots() -> None:
     told = wanted(({"cronExpr": "1,3 0 * * *"}, 30_000), ({"cronExpr": "3 0 * * *"}, None), hours=1)
-    (start_ms, fires, slots), *others = told.in_buckets(5)
-    assert (start_ms, fires, slots) == (MIDNIGHT_MS, 3, 2)
+    (start_ms, fires, slots, wait_ms), *others = told.in_buckets(5)
+    assert (start_ms, fires, slots, wait_ms) == (MIDNIGHT_MS, 3, 2, 0)
     assert [one[0] for one in others][:1] == [MIDNIGHT_MS + 5 * MINUTE_MS]
-    assert {one[1:] for one in others} == {(0, 0)}
+    assert {one[1:] for one in others} == {(0, 0, 0)}
+
+
+NIGHT = {"cronExpr": "0 2 * * *"}
+EACH_MINUTE = {"cronExpr": "* * * * *"}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "there", "waits_s"),
+    [
+        pytest.param([(NIGHT, 5_000)] * 32, 32, {}, id="as many as there are slots: none waits"),
+        pytest.param([(NIGHT, 5_000)] * 33, 32, {120: 5}, id="one more waits for the first end"),
+        pytest.param([(NIGHT, None)] * 187, 32, {120: 5}, id="of an unknown job a run takes a second"),
+        pytest.param([(NIGHT, 40)] * 187, 32, {120: 0.5}, id="short ones queue for less than a second"),
+        pytest.param([(NIGHT, 3_600_000)] * 40, 32, {120: 3_600}, id="an hour behind runs of an hour"),
+        pytest.param([({**NIGHT, "slots": 4}, 30_000)] * 4, 8, {120: 30}, id="by slots, not by runs"),
+        pytest.param(
+            [(NIGHT, 3_600_000)] * 2 + [({"cronExpr": "30 2 * * *"}, 60_000)], 2, {150: 1_800},
+            id="what comes later waits for what began before",
+        ),
+        pytest.param(
+            [({"cronExpr": "30 23 * * *"}, 3_600_000), ({"cronExpr": "10 0 * * *"}, None)], 1, {10: 1_200},
+            id="also for what began before the span",
+        ),
+        pytest.param(
+            [(NIGHT, 90_000)] * 2 + [({"cronExpr": "1 2 * * *"}, None)], 1, {120: 90, 121: 120},
+            id="who comes later is served later",
+        ),
+        pytest.param(
+            [({"after": "10s"}, 10_000)] * 2 + [(NIGHT, 2_000)] * 4, 2, {120: 6}, id="beside jobs that never rest",
+        ),
+        pytest.param(
+            [(NIGHT, None)] * 3 + [(NIGHT, 600_000)] * 2, 2, {120: 601}, id="at worst the short ones come last",
+        ),
+        pytest.param([(NIGHT, 60_000)] * 3, 0, {}, id="without slots nothing is told"),
+    ],
+)  # fmt: skip
+def test_a_fire_waits_for_a_slot_where_there_are_too_few(
+    jobs: list[tuple[dict[str, Any], int | None]], there: int, waits_s: dict[int, float]
+) -> None:
+    told = wanted(*jobs, there=there)
+    assert {minute: ms / 1000 for minute, ms in enumerate(told.waits_ms) if ms} == waits_s
+
+
+def test_a_fire_waits_no_longer_than_until_the_next_one_takes_its_place() -> None:
+    told = wanted(*[(EACH_MINUTE, None)] * 1_000, there=10)
+    assert set(told.waits_ms[1:]) == {MINUTE_MS}
+    beside = wanted(*[({**EACH_MINUTE, "overlap": "allow"}, None)] * 1_000, hours=1, there=10)
+    assert list(beside.waits_ms) == sorted(beside.waits_ms)
+    assert beside.waits_ms[-1] > 30 * MINUTE_MS
+
+
+def test_what_fires_all_the_time_keeps_its_slots_from_others() -> None:
+    always = ({"cronExpr": "* * * * * * *"}, 500)
+    told = wanted(*[always] * 4, *[({"cronExpr": "0 20 * * *"}, 2_000)] * 6, there=4)
+    assert told.estimated == 4
+    assert told.waits_ms[20 * 60] == 4_000
+
+
+def test_the_fullest_minute_is_that_with_the_longest_wait_and_has_a_fire() -> None:
+    many = [({"cronExpr": "0 2 * * *", "slots": 3}, 600_000)] * 2
+    told = wanted(*many, ({"cronExpr": "5 2 * * *"}, None), there=6)
+    assert (told.fullest, told.slots[told.fullest]) == (125, 7)
+    assert wanted(*many).fullest == 120
+    assert wanted().fullest == 0
+
+
+def test_fires_of_a_span_are_counted_where_they_are_dispatched() -> None:
+    specs = [
+        parse_job({"name": f"job-{number}", "command": "true", "cronExpr": "0 2 * * *", "jitterSeconds": 3_000})
+        for number in range(50)
+    ]
+    often = parse_job({"name": "often", "command": "true", "every": "10s"})
+    two = MIDNIGHT_MS + 2 * 3_600_000
+    assert fires_in([often, *specs], two, two + 10 * MINUTE_MS)[0] == 60
+    by_minute = [fires_in(specs, two + minute * MINUTE_MS, two + (minute + 1) * MINUTE_MS) for minute in range(51)]
+    assert [sum(of_job) for of_job in zip(*by_minute, strict=True)] == [1] * 50
+    assert max(map(sum, by_minute)) < 8

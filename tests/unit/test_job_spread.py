@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.jobs.reader import parse_job
-from common.jobs.spread import SpreadBy, spread
+from common.jobs.spread import SpreadBy, spread, suggests_spread
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,28 @@ def test_intervals_start_at_a_minute_that_the_name_gives() -> None:
     specs = [parse_job({"name": f"j{number}", "command": "true", "every": "1h"}) for number in range(40)]
     offsets = {spread(spec, SpreadBy.MINUTE, 600).to_stored().get("offset") for spec in specs}
     assert len(offsets) > 20
+
+
+@pytest.mark.parametrize(
+    ("fields", "suggests"),
+    [
+        ({"cronExpr": "0 2 * * *"}, True),
+        ({"cronExpr": "30 2 * * MON"}, True),
+        ({"cronExpr": "@hourly"}, True),
+        ({"cronExpr": "*/15 * * * *"}, True),
+        ({"cronExpr": "* * * * *"}, True),
+        ({"every": "1h"}, True),
+        ({"cronExpr": "17 2 * * *"}, False),  # nobody takes such a minute by accident
+        ({"cronExpr": ["0 2 * * *", "17 3 * * *"]}, False),
+        ({"cronExpr": "30 0 2 * * * *"}, False),
+        ({"cronExpr": "H 2 * * *"}, False),
+        ({"cronExpr": "0,30 * * * *"}, False),
+        ({"every": "1h", "offset": "5m"}, False),
+        ({"every": "30s"}, False),
+        ({"after": "30s"}, False),
+        ({"at": "2035-01-01T00:00:00Z"}, False),
+        ({"cronExpr": "@reboot", "broadcast": True}, False),
+    ],
+)
+def test_only_a_minute_that_nobody_has_chosen_is_suggested_to_be_spread(fields: dict[str, Any], suggests: bool) -> None:
+    assert suggests_spread(parse_job({"name": "backup", "command": "true", **fields})) is suggests

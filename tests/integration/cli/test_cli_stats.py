@@ -9,6 +9,7 @@ from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.counting import count_records
+from tests.support.joining import join
 from tests.support.managing import Managed
 from tests.support.open_runs import now_ms, record_of
 
@@ -57,14 +58,20 @@ async def test_forecast_tells_the_hours_and_the_fullest_minutes_with_their_jobs(
     fullest, *others = told["crowded"]
     assert (fullest["time"], fullest["fires"] >= 4, fullest["jobCount"] >= 4, len(others)) == (at, True, True, 4)
     assert [one["name"] for one in fullest["jobs"]][:4] == ["a", "b", "c", "d"]
+    assert {one["waitMs"] for one in told["items"]} == {None}
     hours = {one["time"]: (one["fires"], one["slots"]) for one in told["items"]}
     assert (len(hours), hours[at - 20 * 60_000]) == (25, (7, max(one["slots"] for one in told["items"])))
 
     shown = await etcron.ok("forecast", "--minutes", "1", "--hours", "4", "--label", "none=such")
     assert (len(shown.out.splitlines()), shown.err) == (6, "nothing fires\n")
     table = (await etcron.ok("forecast", "--minutes", "1")).out.splitlines()
-    assert (table[0].split(), len(table)) == (["HOUR", "FIRES", "SLOTS", "OF", "0"], 1 + 25 + 1 + 2)
-    assert ["too few" in line for line in table if local(at - 20 * 60_000) in line] == [True]
+    assert (table[0].split(), len(table)) == (["HOUR", "FIRES", "SLOTS", "OF", "0", "WAIT"], 1 + 25 + 1 + 2)
+    await join(manager, "w1", slots=2)
+    shown = await etcron.ok("forecast", "--minutes", "1")
+    table = shown.out.splitlines()
+    assert ["up to 3.0 s" in line or "up to 4.0 s" in line for line in table if local(at - 20 * 60_000) in line] == [
+        True
+    ]
     assert "a, b, c and" in table[-1]
     assert table[-1].startswith(local(at))
     assert (await etcron("forecast", "--hours", "25")).status == 2

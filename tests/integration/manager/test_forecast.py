@@ -10,6 +10,7 @@ from common.instants import iso
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from tests.support.counting import count_records
+from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, record_of
 
@@ -42,6 +43,10 @@ async def test_crowded_hour_leads_to_its_jobs_which_are_spread_in_one_step(manag
     two = tomorrow_at(2)
     asked = {"from": str(two - MINUTE_MS), "to": iso(two + 20 * MINUTE_MS), "buckets": "400"}
     told = await manager.get("/api/v1/forecast", **asked, label="team=red")
+    assert {one["waitMs"] for one in told["items"]} == {None}, "no worker is there"
+    await join(manager, "w1", slots=4)
+    told = await manager.get("/api/v1/forecast", **asked, label="team=red")
+    assert (told["slots"], {one["time"]: one["waitMs"] for one in told["items"]}[two]) == (4, 2_000)
     by_minute = {one["time"]: (one["fires"], one["slots"]) for one in told["items"]}
     assert (told["bucketMs"], told["jobs"], told["unknown"], told["estimated"]) == (MINUTE_MS, 4, 0, 0)
     assert [by_minute[two + minute * MINUTE_MS] for minute in (-1, 0, 1, 10)] == [(0, 0), (4, 8), (0, 2), (0, 0)]
@@ -53,10 +58,16 @@ async def test_crowded_hour_leads_to_its_jobs_which_are_spread_in_one_step(manag
     first, *others = crowd["items"]
     assert (first["name"], first["usualMs"], first["slots"], first["maySpread"]) == ("a", long, 2, True)
     assert [one["usualMs"] for one in others] == [None] * 3
+    assert crowd["suggested"] == ["a", "b", "c", "d"]
 
-    shown = await manager.call("POST", "/api/v1/forecast/spread", {"names": ["a", "b", "c", "other"], "by": "minute"})
+    wish = {"names": ["a", "b", "c", "other"], "by": "minute", "from": two}
+    shown = await manager.call("POST", "/api/v1/forecast/spread", wish)
     assert [(one["changes"], one["after"].get("cronExpr")) for one in shown["items"][:3]] == [(True, "H 2 * * *")] * 3
-    assert shown["before"]["mostFires"] == 3 > shown["after"]["mostFires"]
+    minute = shown["minute"]
+    assert (shown["slots"], minute["time"], minute["before"]) == (4, two, {"fires": 4, "slots": 8, "waitMs": 2_000})
+    assert minute["after"] == {"fires": 1, "slots": 2, "waitMs": 0}, "also of the one that stays"
+    assert shown["before"] == {"time": two, **minute["before"], "mostFires": 4}
+    assert shown["after"]["mostFires"] < 4
     assert (await manager.get("/api/v1/jobs/a"))["spec"]["cronExpr"] == "0 2 * * *"
 
     changed = await put(manager, "b", cronExpr="0 3 * * *")
@@ -69,6 +80,25 @@ async def test_crowded_hour_leads_to_its_jobs_which_are_spread_in_one_step(manag
     assert {one["time"]: one["fires"] for one in after["items"]}[two] <= 3
     jobs = [await manager.get(f"/api/v1/jobs/{name}") for name in ("a", "b", "c")]
     assert [job["spec"]["cronExpr"] for job in jobs] == ["H 2 * * *", "0 3 * * *", "H 2 * * *"]
+
+
+async def test_jobs_of_a_minute_are_all_reached_those_whose_runs_take_most_first(manager: Managed) -> None:
+    at = tomorrow_at(2)
+    for number in range(5):
+        await put(manager, f"job-{number}", cronExpr="0 2 * * *")
+    await put(manager, "large", cronExpr="0 2 * * *", slots=9)
+    await put(manager, "chosen", cronExpr="30 0 2 * * * *")
+    await put(manager, "often", every="10s")
+    await put(manager, "elsewhen", cronExpr="1 2 * * *")
+    span = {"from": str(at), "to": str(at + MINUTE_MS)}
+    first = await manager.get("/api/v1/forecast/jobs", **span, limit="3")
+    names = [one["name"] for one in first["items"]]
+    assert (first["total"], first["fires"], names) == (8, 13, ["large", "often", "chosen"])
+    assert first["suggested"] == ["large", *(f"job-{number}" for number in range(5))]
+    second = await manager.get("/api/v1/forecast/jobs", **span, limit="3", cursor=first["nextCursor"])
+    third = await manager.get("/api/v1/forecast/jobs", **span, limit="3", cursor=second["nextCursor"])
+    assert [one["name"] for one in (*second["items"], *third["items"])] == [f"job-{number}" for number in range(5)]
+    assert third["nextCursor"] is None
 
 
 async def test_timeline_leaves_paused_jobs_out_where_that_is_asked_for(manager: Managed) -> None:
@@ -142,6 +172,7 @@ async def test_lane_says_from_where_on_it_is_whole_and_before_are_the_averages_o
         ("forecast", "from=2000&to=1000", "to"),
         ("forecast", "from=0&to=86400001", "to"),
         ("forecast/jobs", "from=0&to=3600001", "to"),
+        ("forecast/jobs", "cursor=nonsense", "cursor"),
         ("timeline", "from=0&to=604800001", "to"),
         ("timeline", "by=label", "key"),
         ("timeline", "by=team", "by"),

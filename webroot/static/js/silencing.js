@@ -7,6 +7,11 @@ import { toast } from "./notices.js";
 import { stamp } from "./stamp.js";
 import { t } from "./text.js";
 
+/** A silence names as many jobs at most. */
+const MOST_JOBS = 100;
+/** As many may be asked for at once. */
+const AT_ONCE = 4;
+
 const HOUR_MS = 3_600_000;
 /** When a week of work begins, on the clock of who looks. */
 const MORNING_HOUR = 8;
@@ -25,18 +30,29 @@ export function silencers({ job, labels, acknowledged, silencedUntil }) {
   return [!acknowledged && button("ack", "check2"), ...(silencedUntil ? [] : SPANS.map((what) => button(what, "bell-slash")))];
 }
 
+/** The same behind one button, of one alert or of several. @param {string} key @param {Alert[]} alerts @param {string} what in words */
+export function silenceMenu(key, alerts, what) {
+  const labels = alerts.map((one) => offered("pause", one.labels)).find(({ disabled }) => disabled) ?? {};
+  const spans = alerts.every((one) => one.silencedUntil) ? [] : SPANS;
+  const items = [...(alerts.every((one) => one.acknowledged) ? [] : ["ack"]), ...spans];
+  return items.length > 0 && h("div", { class: "dropdown", "data-key": "silencing" },
+    h("button", { type: "button", class: "btn btn-plain", "data-key": "silence", "data-bs-toggle": "dropdown", "data-bs-popper-config": "{\"strategy\": \"fixed\"}", "aria-expanded": "false", "aria-label": `${t("silence.make")}${t("colon")}${what}`, ...labels }, icon("bell-slash"), " ", t("silence.make")),
+    h("div", { class: "dropdown-menu dropdown-menu-end" }, items.map((one) => h("button", { type: "button", class: "dropdown-item", "data-silence": one, "data-of": key }, icon(one === "ack" ? "check2" : "bell-slash"), " ", t(`silence.${one}`)))));
+}
+
 /** @param {Alert} alert */
 export const quiet = ({ acknowledged, silencedUntil }) => [
   acknowledged && h("div", { class: "sub" }, t("alert.acknowledged", { by: acknowledged.by }), " ", stamp(acknowledged.time)),
   silencedUntil && h("div", { class: "sub" }, t("alert.silenced"), " ", stamp(silencedUntil)),
 ];
 
-/** @param {string} job @param {string} what as the button says @returns {Promise<boolean>} whether it was done */
-export async function silence(job, what) {
+/** @param {string[]} jobs @param {string} what as the button says @returns {Promise<boolean>} whether it was done */
+export async function silence(jobs, what) {
   try {
-    if (what === "ack") await send("POST", "/alerts/ack", { body: { job } });
-    else await keepQuiet([job], what);
-    toast(t(what === "ack" ? "silence.done.ack" : "silence.done", { job }));
+    if (what === "ack") await acknowledge(jobs);
+    else await keepQuiet(jobs, what);
+    const key = what === "ack" ? "silence.done.ack" : "silence.done";
+    toast(jobs.length === 1 ? t(key, { job: jobs[0] }) : t(`${key}.many`, { n: jobs.length }));
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -58,7 +74,23 @@ export function silenceAll(jobs) {
 }
 
 /** @param {string[]} jobs @param {string} what */
-const keepQuiet = (jobs, what) => send("POST", "/silences", { body: { jobs, untilTime: untilMs(what), reason: t("silence.by.console") } });
+async function keepQuiet(jobs, what) {
+  const untilTime = untilMs(what);
+  for (let at = 0; at < jobs.length; at += MOST_JOBS) await send("POST", "/silences", { body: { jobs: jobs.slice(at, at + MOST_JOBS), untilTime, reason: t("silence.by.console") } });
+}
+
+/** Whose alert is over meanwhile needs it no more. @param {string[]} jobs */
+async function acknowledge(jobs) {
+  const left = [...jobs];
+  const one = async () => {
+    for (let job = left.shift(); job !== undefined; job = left.shift()) {
+      await send("POST", "/alerts/ack", { body: { job } }).catch((error) => {
+        if (jobs.length === 1 || error.status !== 409) throw error;
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, one));
+}
 
 /** @param {string} what */
 function untilMs(what) {

@@ -23,7 +23,7 @@ export function showNotifications(name) {
     redraw(byId("notifications"), rules(found.items));
   }, EVERY_MS);
   delegate(byId("alert"), "click", "[data-silence]", async ({ dataset: { silence: what } }) => {
-    if (await silence(name, what)) void told.now();
+    if (await silence([name], what)) void told.now();
   });
   on(["again"], () => told.soon());
   on(["runs"], ({ jobs }) => name in jobs && told.changed());

@@ -4,11 +4,13 @@ import { chart } from "../charts/table.js";
 import { get } from "../api.js";
 import { now } from "../clock.js";
 import { byId, h } from "../dom.js";
+import { duration } from "../durations.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { listed, number, t, word } from "../text.js";
 import { badge } from "../verdicts.js";
+import { fullestOf, toneOfWait, waitWords } from "../waiting.js";
 import { full, parts, zoneFor } from "../zones.js";
 
 const HOUR = 3_600_000;
@@ -65,16 +67,16 @@ function dayOf(items) {
 function hourOf({ items, slots, bucketMs }) {
   const minutes = items.filter((/** @type {any} */ one) => one.time + bucketMs > now());
   const fires = minutes.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.fires, 0);
-  const fullest = minutes.reduce((/** @type {any} */ most, /** @type {any} */ one) => (one.slots > (most?.slots ?? 0) ? one : most), null);
+  const fullest = /** @type {any} */ (fullestOf(minutes));
   const rows = minutes.map((/** @type {any} */ one) => ({
-    from: one.time, to: one.time + bucketMs, values: { [one.slots > slots ? "bad" : "plan"]: one.fires },
-    label: `${clock(one.time)}: ${t("timeline.fires", { n: Math.round(one.fires) })}, ${t("timeline.slots", { n: Math.ceil(one.slots) })}`,
+    from: one.time, to: one.time + bucketMs, values: { [toneOfWait(one.waitMs) ?? "plan"]: one.fires },
+    label: [`${clock(one.time)}: ${t("timeline.fires", { n: Math.round(one.fires) })}, ${t("timeline.slots", { n: Math.ceil(one.slots) })}`, toneOfWait(one.waitMs) && waitWords(one.waitMs, slots)].filter(Boolean).join("\n"),
   }));
   return {
-    draw: (/** @type {number} */ width) => (fires ? bars(width, rows, [["plan", "run"], ["bad", "bad"]], t("overview.next")) : null),
-    columns: [t("column.when"), t("column.fires"), t("column.slots")],
-    rows: () => minutes.filter((/** @type {any} */ one) => one.fires).map((/** @type {any} */ one) => [full(one.time, zoneFor()), number(one.fires, 1), number(one.slots, 1)]),
-    note: fires > 0 && [t("timeline.fires", { n: Math.round(fires) }), fullest && [", ", t(slots ? "overview.next.most" : "overview.next.nobody", { time: clock(fullest.time), some: Math.ceil(fullest.slots), all: slots, slots: t("timeline.slots", { n: Math.ceil(fullest.slots) }) })]].flat(),
+    draw: (/** @type {number} */ width) => (fires ? bars(width, rows, [["plan", "run"], ["warn", "warn"], ["bad", "bad"]], t("overview.next")) : null),
+    columns: [t("column.when"), t("column.fires"), t("column.slots"), t("timeline.column.wait")],
+    rows: () => minutes.filter((/** @type {any} */ one) => one.fires).map((/** @type {any} */ one) => [full(one.time, zoneFor()), number(one.fires, 1), number(one.slots, 1), toneOfWait(one.waitMs) ? duration(one.waitMs) : ""]),
+    note: fires > 0 && [t("timeline.fires", { n: Math.round(fires) }), fullest && [", ", t(slots ? "overview.next.most" : "overview.next.nobody", { time: clock(fullest.time), some: Math.ceil(fullest.slots), all: slots, slots: t("timeline.slots", { n: Math.ceil(fullest.slots) }) }), toneOfWait(fullest.waitMs) && [". ", waitWords(fullest.waitMs, slots)]]].flat(3),
   };
 }
 

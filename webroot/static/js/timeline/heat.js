@@ -1,7 +1,9 @@
-/** The hours of the week to come: how full each is, and where more slots are wanted than there are. */
+/** The hours of the week to come: how full each is, and where fires start late for want of a slot. */
 import { mark, s } from "../charts/svg.js";
 import { h } from "../dom.js";
+import { duration } from "../durations.js";
 import { language, number, t } from "../text.js";
+import { toneOfWait, waitWords } from "../waiting.js";
 import { parts, zoneFor } from "../zones.js";
 import { heatScale, LEVELS } from "./levels.js";
 import { dayAndTime, hourLabel } from "./pressure.js";
@@ -23,11 +25,11 @@ export function heatOf(width, { items, slots }, onpick) {
   const cells = items.map((hour) => {
     const { date, time } = parts(hour.time, zoneFor());
     const day = new Date(`${date}T00:00:00Z`).getUTCDay(), x = left + Number(time.slice(0, 2)) * cell, y = ((day + 6) % 7) * ROW_PX;
-    const level = scale.level(hour), isOver = slots > 0 && hour.slots > slots;
+    const level = scale.level(hour), tone = toneOfWait(hour.waitMs);
     const shape = [s("rect", { class: `heat heat-${level}`, x: x + 0.5, y: y + 0.5, width: Math.max(cell - 1, 1), height: ROW_PX - 1, rx: 2 })];
-    if (isOver) shape.push(s("path", { class: "over", d: `M${x + cell - 7} ${y + 1}h6v6z` }));
+    if (tone) shape.push(cornerOf(tone, x + cell - 1, y + 1));
     if (hour.fires >= 1 && cell > 24) counted.push(s("text", { class: `heat-text heat-text-${level}`, x: x + cell / 2, y: y + 14, "text-anchor": "middle" }, short(Math.ceil(hour[scale.by]))));
-    const label = [hourLabel(dayAndTime(hour.time), hour.fires, hour.slots), isOver ? t("timeline.over", { n: slots }) : ""].filter(Boolean).join("\n");
+    const label = [hourLabel(dayAndTime(hour.time), hour.fires, hour.slots), tone && waitWords(hour.waitMs, slots)].filter(Boolean).join("\n");
     return hour.fires ? mark(shape, { label, onpick: () => onpick(hour.time, hour.time + 3_600_000) }) : s("g", {}, shape);
   });
   const names = new Intl.DateTimeFormat(language, { weekday: "short", timeZone: "UTC" });
@@ -39,14 +41,20 @@ export function heatOf(width, { items, slots }, onpick) {
     s("g", { "aria-hidden": "true" }, days, hours), cells, s("g", { "aria-hidden": "true" }, counted));
 }
 
-/** What the colours mean. @param {{items: Hour[], slots: number}} week */
-export function heatLegend({ items, slots }) {
+/** Of late fires a large one, of fires that wait a little a small one. @param {"warn" | "bad"} tone @param {number} x its right end @param {number} y */
+function cornerOf(tone, x, y) {
+  const size = tone === "bad" ? 8 : 5;
+  return s("path", { class: `over tone-${tone}`, d: `M${x - size} ${y}h${size}v${size}z` });
+}
+
+/** What the colours mean. @param {{items: Hour[]}} week */
+export function heatLegend({ items }) {
   const { by, least, most } = heatScale(items);
   if (most < 0) return null;
   const key = (/** @type {number} */ level) => s("svg", { width: 14, height: 12, "aria-hidden": "true" }, s("rect", { class: `heat heat-${level}`, width: 14, height: 12, rx: 2 }));
-  const corner = s("svg", { width: 14, height: 12, "aria-hidden": "true" }, s("path", { class: "over", d: "M4 0h10v10z" }));
+  const tones = (/** @type {("warn" | "bad")[]} */ (["warn", "bad"])).filter((tone) => items.some(({ waitMs }) => toneOfWait(waitMs) === tone));
   return h("span", { class: "legend chart" }, t(`timeline.heat.${by}`), key(1), number(Math.ceil(least)), key(3), key(LEVELS), number(Math.ceil(most)),
-    items.some((one) => slots > 0 && one.slots > slots) && [corner, t("timeline.over", { n: slots })]);
+    tones.flatMap((tone) => [s("svg", { width: 12, height: 12, "aria-hidden": "true" }, cornerOf(tone, 11, 1)), t(`timeline.heat.${tone}`)]));
 }
 
 /** @param {number} fires */
@@ -55,5 +63,5 @@ const short = (fires) => (fires < 1000 ? String(Math.round(fires)) : `${number(f
 /** @param {{items: Hour[]}} week */
 export const heatRows = ({ items }) => items.filter((one) => one.fires).map((one) => {
   const { date, time, offset } = parts(one.time, zoneFor());
-  return [`${date} ${time.slice(0, 5)} ${zoneFor() === "UTC" ? "UTC" : offset}`, number(one.fires), number(one.slots)];
+  return [`${date} ${time.slice(0, 5)} ${zoneFor() === "UTC" ? "UTC" : offset}`, number(one.fires), number(one.slots), toneOfWait(one.waitMs) ? duration(one.waitMs) : ""];
 });

@@ -4,7 +4,7 @@ export const LEVELS = 5;
 /** The one level of hours that are nearly alike. */
 const ALIKE = 2;
 
-/** @typedef {{time: number, fires: number, slots: number}} Hour */
+/** @typedef {import("../waiting.js").Span} Hour */
 
 /**
  * Where all hours want about as many slots, by their fires. 0: an hour without any.

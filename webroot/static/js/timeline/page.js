@@ -10,6 +10,7 @@ import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { number, t, word } from "../text.js";
 import { onTakenBack } from "../undo.js";
+import { fullestOf, toneOfWait, waitWords } from "../waiting.js";
 import { onChange } from "../zones.js";
 import { showCrowd } from "./crowd.js";
 import { heatLegend, heatOf, heatRows } from "./heat.js";
@@ -52,7 +53,7 @@ export function start() {
     const pressure = { used: lanes.used, usedMean: lanes.usedMean ?? [], usedFrom: lanes.usedFrom, usedMs: lanes.bucketMs, wanted: forecast?.items ?? [], wantedMs: forecast?.bucketMs ?? 60_000, slots: forecast?.slots ?? known.week?.slots ?? 0 };
     showPressure({
       draw: (width) => pressureOf(width, pressure, span, crowd), rows: () => pressureRows(pressure), note: certainty(forecast),
-      columns: [t("timeline.column.time"), t("timeline.used"), t("timeline.wanted"), t("timeline.column.fires")],
+      columns: [t("timeline.column.time"), t("timeline.used"), t("timeline.wanted"), t("timeline.column.fires"), t("timeline.column.wait")],
     });
   }
 
@@ -79,7 +80,7 @@ export function start() {
   const week = new Refresher(async (signal) => {
     try {
       known.week = await get("/forecast/week", { query: { q: view.query.q }, signal });
-      showHeat({ draw: (width) => heatOf(width, known.week, crowd), rows: () => heatRows(known.week), columns: [t("timeline.column.hour"), t("timeline.column.fires"), t("timeline.column.slots")], note: [heatLegend(known.week), h("div", {}, certainty(known.week))] });
+      showHeat({ draw: (width) => heatOf(width, known.week, crowd), rows: () => heatRows(known.week), columns: [t("timeline.column.hour"), t("timeline.column.fires"), t("timeline.column.slots"), t("timeline.column.wait")], note: [heatLegend(known.week), h("div", {}, certainty(known.week))] });
       fullest(known.week, crowd);
       if (known.week.unknown) week.soon();
     } catch (error) {
@@ -126,12 +127,11 @@ function certainty(forecast) {
 
 /** The answer in a line. @param {any} week @param {(from: number, to: number) => void} crowd */
 function fullest({ items, slots, jobs }, crowd) {
-  const most = items.reduce((/** @type {any} */ one, /** @type {any} */ other) => (other.slots > one.slots || (other.slots === one.slots && other.fires > one.fires) ? other : one), items[0]);
+  const most = fullestOf(/** @type {import("../waiting.js").Span[]} */ (items)), tone = toneOfWait(most?.waitMs);
   const total = items.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.fires, 0);
-  const isOver = most && most.slots > slots;
   redraw(byId("fullest"), h("h2", {}, t("timeline.fullest")),
-    most?.fires ? [h("p", { class: `big${isOver ? " tone-bad" : ""}` }, hourLabel(whenOf(most.time), most.fires, most.slots)),
-      h("p", { class: "sub" }, !slots ? t("timeline.no.slots") : isOver ? t("timeline.short", { n: slots }) : t("timeline.enough", { n: slots })),
+    most ? [h("p", { class: `big${tone ? ` tone-${tone}` : ""}` }, hourLabel(whenOf(most.time), most.fires, most.slots)),
+      h("p", { class: "sub" }, waitWords(most.waitMs, slots)),
       h("button", { type: "button", class: "btn btn-plain", "data-crowd": most.time, onclick: () => crowd(most.time, most.time + 3_600_000) }, t("timeline.whose"))]
       : h("p", { class: "muted" }, t("timeline.nothing")),
     h("p", { class: "sub" }, t("timeline.week", { n: Math.round(total), jobs: number(jobs) })));

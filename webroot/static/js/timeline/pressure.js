@@ -2,14 +2,16 @@
 import { band, line, mark, plot, rule, s, timeAxis, valueAxis } from "../charts/svg.js";
 import { max } from "../charts/d3.js";
 import { now } from "../clock.js";
+import { duration } from "../durations.js";
 import { language, number, t } from "../text.js";
+import { toneOfWait, waitWords } from "../waiting.js";
 import { full, parts, zoneFor } from "../zones.js";
 import { marginOf } from "./lanes.js";
 
 /** Where the slots that there are would be further above what is wanted, they are not drawn. */
 const MOST_AIR = 3;
 
-/** @typedef {{time: number, slots: number, fires?: number}} Minute */
+/** @typedef {{time: number, slots: number, fires?: number, waitMs?: number | null}} Minute */
 /** @typedef {{used: Minute[], usedMean: Minute[], usedFrom: number | null, usedMs: number, wanted: Minute[], wantedMs: number, slots: number}} Pressure */
 
 /** @param {number} width @param {Pressure} pressure @param {{from: number, to: number}} span @param {(from: number, to: number) => void} onpick */
@@ -33,7 +35,7 @@ export function pressureOf(width, pressure, span, onpick) {
   line(chart, after, "run", { steps: true });
   if (slots > 0 && slots <= most * 1.12) rule(chart, { y: slots, text: t("timeline.slots", { n: slots }), tone: "warn" });
   if (now() > span.from && now() < span.to) rule(chart, { x: now(), text: "", tone: "run" });
-  peaks(chart, wanted.filter(({ time }) => time + wantedMs > Math.max(now(), span.from) && time < span.to), wantedMs, onpick);
+  peaks(chart, wanted.filter(({ time }) => time + wantedMs > Math.max(now(), span.from) && time < span.to), { each: wantedMs, slots }, onpick);
   return chart.svg;
 }
 
@@ -53,8 +55,8 @@ function stepsOf(minutes, each, from, to) {
   return [...points, { x: end, y: points.at(-1)?.y ?? 0 }, { x: end, y: 0 }, { x: to, y: 0 }];
 }
 
-/** The hours to come lead to their jobs. @param {any} chart @param {Minute[]} wanted @param {number} each @param {(from: number, to: number) => void} onpick */
-function peaks(chart, wanted, each, onpick) {
+/** The hours to come lead to their jobs. @param {any} chart @param {Minute[]} wanted @param {{each: number, slots: number}} of @param {(from: number, to: number) => void} onpick */
+function peaks(chart, wanted, { each, slots: there }, onpick) {
   /** @type {Map<number, Minute[]>} */
   const hours = new Map();
   const wide = Math.max(3_600_000, each);
@@ -63,8 +65,11 @@ function peaks(chart, wanted, each, onpick) {
     const fires = minutes.reduce((sum, one) => sum + (one.fires ?? 0), 0);
     if (!fires) continue;
     const left = Math.max(chart.x(from), 0), right = Math.min(chart.x(from + wide), chart.width);
-    const slots = Math.max(...minutes.map((one) => one.slots));
-    if (right > left) chart.body.append(mark(s("rect", { class: "reach", x: left, width: right - left, height: chart.height }), { label: hourLabel(`${whenOf(from)}–${parts(from + wide, zoneFor()).time.slice(0, 5)}`, fires, slots), onpick: () => onpick(from, from + wide) }));
+    const slots = Math.max(...minutes.map((one) => one.slots)), wait = Math.max(...minutes.map((one) => one.waitMs ?? 0)), tone = toneOfWait(wait);
+    const label = [hourLabel(`${whenOf(from)}–${parts(from + wide, zoneFor()).time.slice(0, 5)}`, fires, slots), tone && waitWords(wait, there)].filter(Boolean).join("\n");
+    if (right <= left) continue;
+    const late = minutes.filter((one) => toneOfWait(one.waitMs)).map((one) => s("rect", { class: `late tone-${toneOfWait(one.waitMs)}`, x: Math.max(chart.x(one.time), 0), y: -4, width: Math.max(chart.x(one.time + each) - Math.max(chart.x(one.time), 0), 2), height: 4 }));
+    chart.body.append(mark([s("rect", { class: "reach", x: left, width: right - left, height: chart.height }), ...late], { label, onpick: () => onpick(from, from + wide) }));
   }
 }
 
@@ -92,6 +97,6 @@ export function hourLabel(when, fires, slots) {
 
 /** @param {Pressure} pressure */
 export function pressureRows({ used, usedMean, wanted }) {
-  return [...usedMean.map((one) => [full(one.time, zoneFor()), `Ø ${number(one.slots, 1)}`, "", ""]), ...used.map((one) => [full(one.time, zoneFor()), number(one.slots), "", ""]),
-    ...wanted.filter((one) => one.fires || one.slots).map((one) => [full(one.time, zoneFor()), "", number(one.slots, 1), number(one.fires ?? 0, 1)])];
+  return [...usedMean.map((one) => [full(one.time, zoneFor()), `Ø ${number(one.slots, 1)}`, "", "", ""]), ...used.map((one) => [full(one.time, zoneFor()), number(one.slots), "", "", ""]),
+    ...wanted.filter((one) => one.fires || one.slots).map((one) => [full(one.time, zoneFor()), "", number(one.slots, 1), number(one.fires ?? 0, 1), toneOfWait(one.waitMs) ? duration(one.waitMs) : ""])];
 }
