@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
-from cli.arguments import GROUPS, LOGIN_COMMANDS, PROGRAMS, with_connection_behind
+from cli.arguments import GROUPS, LOGIN_COMMANDS, PROGRAMS, with_options_behind
 from cli.errors import CommandError, ExitStatus
 from cli.printing import complain, say
 
@@ -24,9 +24,12 @@ _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    arguments = with_connection_behind(sys.argv[1:] if argv is None else argv)
-    verb, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     _open_standard_streams()
+    try:
+        arguments = with_options_behind(sys.argv[1:] if argv is None else argv)
+    except CommandError as error:
+        return _fail(str(error), error.status)
+    verb, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A job's name or output may have what this terminal's encoding has not.
         sys.stdout.reconfigure(errors="backslashreplace")

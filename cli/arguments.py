@@ -49,7 +49,7 @@ PROGRAMS: Final = ("manager", "notifier", "worker")
 """What `etcron start` starts."""
 
 
-_CONNECTION: Final = ("--server", "--ca", "--profile")
+_FOR_ALL: Final = ("--server", "--ca", "--profile", "-o")
 _LONGEST_USAGE: Final = 8
 """Lines."""
 
@@ -146,23 +146,29 @@ def add_server(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def with_connection_behind(arguments: Sequence[str]) -> list[str]:
-    """The same command: options of the connection that stand before its noun, or between this and its verb, go behind.
+def with_options_behind(arguments: Sequence[str]) -> list[str]:
+    """The same command: options that most commands take, given before its noun or between this and its verb, go behind.
 
-    ``etcron --server URL job list`` is what other programs of this kind take.
+    ``etcron --server URL -o json job list`` is what other programs of this kind take. CommandError: another option
+    stands before the noun.
     """
     words, options, at = list(arguments), list[str](), 0
     while at < min(2, len(words)):
-        if words[at].partition("=")[0] in _CONNECTION:
+        if words[at].partition("=")[0] in _FOR_ALL:
             given = words[at : at + (1 if "=" in words[at] else 2)]
             options += given
             del words[at : at + len(given)]
         else:
             at += 1
-    if not words or words[0] not in (*GROUPS, *LOGIN_COMMANDS):
-        return list(arguments)
-    end = words.index("--") if "--" in words else len(words)
-    return [*words[:end], *options, *words[end:]]
+    nouns = (*GROUPS, *LOGIN_COMMANDS)
+    if words and words[0] in nouns:
+        end = words.index("--") if "--" in words else len(words)
+        return [*words[:end], *options, *words[end:]]
+    noun = next((one for one in words if one in nouns), None)
+    if noun is not None and words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):
+        message = f"{words[0]} stands before {noun}: options go behind the command (etcron {noun} --help)"
+        raise CommandError(one_line(message), ExitStatus.USAGE)
+    return list(arguments)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -32,7 +32,7 @@ from cli import (
     workers,
 )
 from cli.__main__ import main
-from cli.arguments import GROUPS, LOGIN_COMMANDS, with_connection_behind
+from cli.arguments import GROUPS, LOGIN_COMMANDS, with_options_behind
 from cli.crontab import commands as crontab_commands
 from cli.errors import ExitStatus
 
@@ -131,22 +131,29 @@ def test_only_what_the_fields_of_a_job_mean_loads_their_definition(line: str, is
 
 
 @pytest.mark.parametrize(
-    "option", [("--server", "http://h:1"), ("--server=http://h:1",), ("--ca", "f"), ("--profile", "job")]
+    "option",
+    [("--server", "http://h:1"), ("--server=http://h:1",), ("--ca", "f"), ("--profile", "job"), ("-o", "json")],
 )
-def test_where_the_manager_is_may_be_said_before_the_noun_or_the_verb(option: tuple[str, ...]) -> None:
+def test_options_of_most_commands_may_stand_before_the_noun_or_the_verb(option: tuple[str, ...]) -> None:
     rest = ("list", "x", "--", "--server", "echoed")
     for noun in (*GROUPS, *LOGIN_COMMANDS):
         behind = [noun, "list", "x", *option, "--", "--server", "echoed"]
-        assert with_connection_behind([*option, noun, *rest]) == behind
-        assert with_connection_behind([noun, *option, *rest]) == behind
-        assert with_connection_behind([noun, "list", "x", *option]) == [noun, "list", "x", *option]
+        assert with_options_behind([*option, noun, *rest]) == behind
+        assert with_options_behind([noun, *option, *rest]) == behind
+        assert with_options_behind([noun, "list", "x", *option]) == [noun, "list", "x", *option]
 
 
 @pytest.mark.parametrize(
-    "line", ["", "--server", "--server URL", "--server URL up", "start worker --ca f", "--version"]
+    "line", ["", "--server", "--server URL", "--server URL up", "start worker --ca f", "--version", "--help job"]
 )
 def test_what_has_no_noun_stays_as_it_was_given(line: str) -> None:
-    assert with_connection_behind(line.split()) == line.split()
+    assert with_options_behind(line.split()) == line.split()
+
+
+def test_another_option_before_the_noun_is_told_where_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--server", "http://127.0.0.1:9", "--insecure", "job", "list"]) == ExitStatus.USAGE
+    said = "etcron: --insecure stands before job: options go behind the command (etcron job --help)\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_server_before_the_noun_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
