@@ -1,12 +1,16 @@
-"""What holds for all tests: no configuration from the outside, and no test that depends on how fast it is."""
+"""What holds for all tests: no configuration from the outside, and a process that each leaves as it found it."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+from collections.abc import Generator
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
 
 import hypothesis
+import pytest
 
 hypothesis.settings.register_profile("etcron", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("etcron")
@@ -28,3 +32,63 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: from now on no collection of garbage looks at them, which takes 0.1 s."""
     gc.collect()
     gc.freeze()
+
+
+_SIGNALS: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_BEFORE: Final = pytest.StashKey["_Shared"]()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all tests of a process share, so that one may depend on what another has left there."""
+
+    directory: str
+    environment: dict[str, str]
+    umask: int
+    handlers: dict[int, Any]
+    blocked: set[int]
+
+    @classmethod
+    def now(cls) -> Self:
+        os.umask(umask := os.umask(0o077))
+        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        handlers = {int(number): signal.getsignal(number) for number in _SIGNALS}
+        return cls(os.getcwd(), environment, umask, handlers, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+    def restore(self) -> None:
+        os.chdir(self.directory)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        os.umask(self.umask)
+        for number, handler in self.handlers.items():
+            if signal.getsignal(number) != handler:
+                signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    item.stash[_BEFORE] = _Shared.now()
+    yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Fails the test, and not one that comes after it, where it leaves its process another than it found it."""
+    yield
+    before, after = item.stash[_BEFORE], _Shared.now()
+    changed = {
+        one.name: _different(getattr(before, one.name), getattr(after, one.name))
+        for one in fields(_Shared)
+        if getattr(before, one.name) != getattr(after, one.name)
+    }
+    if changed:
+        before.restore()
+        raise AssertionError(f"the test leaves its process with another {' and another '.join(changed)}: {changed}")
+
+
+def _different(before: object, after: object) -> object:
+    """What is other now; of a dictionary, the entries that are."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return {key: after.get(key) for key in {**before, **after} if before.get(key) != after.get(key)}
+    return after

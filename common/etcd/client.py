@@ -54,7 +54,7 @@ class EtcdClient:
         self,
         endpoints: Sequence[str],
         *,
-        timeout: float = 5.0,
+        timeout: float = 30.0,
         tls: TlsFiles | None = None,
         user: EtcdUser | None = None,
         clock: Clock | None = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest_asyncio
 
 from tests.support.cluster import EVERY_SECOND, Cluster, running_cluster
 from tests.support.dead_mount import DeadMount, dead_mount
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -65,13 +64,17 @@ async def test_hung_jobs_hold_up_nothing_and_end_as_any_other(cluster: Cluster, 
         await cluster.save(job, cluster.evidence_command(), EVERY_SECOND, overlap="allow")
 
     def fired() -> bool:
-        counts = Counter(start.job for start in cluster.starts())
-        return all(counts[job] >= FIRES for job in BESIDE)
+        plans = {job: {start.plan_ms for start in cluster.starts() if start.job == job} for job in BESIDE}
+        return all(min(of_job) + ago * 1000 in of_job for of_job in plans.values() for ago in range(FIRES) if of_job)
 
-    await wait_until(fired, description=f"every other job fires {FIRES} times", timeout=FIRES + 60)
+    await wait_until(fired, description=f"every other job fires {FIRES} times", timeout=FIRES + PATIENCE_S)
 
     assert set(sessions(cluster).values()) == {1}, "no session was lost"
-    assert (await cluster.get("/readyz"))["problems"] == []
+
+    async def is_well() -> bool:
+        return not (await cluster.get("/readyz"))["problems"]
+
+    await wait_until(is_well, description="no problem is told: one may be, where a busy server is slow")
     for job in BESIDE:
         plans = sorted(start.plan_ms for start in cluster.starts() if start.job == job)
         assert [later - earlier for earlier, later in itertools.pairwise(plans)] == [1000] * (len(plans) - 1)
@@ -81,13 +84,13 @@ async def test_hung_jobs_hold_up_nothing_and_end_as_any_other(cluster: Cluster, 
     assert timed_out == {"timed out after 3 s; it hung while it entered its directory"}
     [run] = await going(cluster, "dir-skip")
     await cluster.post("/job/kill", name="dir-skip")
-    await wait_until(lambda: ended(cluster, "dir-skip", run), description="it is killed", timeout=20)
+    await wait_until(lambda: ended(cluster, "dir-skip", run), description="it is killed")
     assert len(await going(cluster, "dir-allow")) > 2
     mount.come_back()
     for overlap in OVERLAPS:
         for kind in ("dir", "program"):
             await cluster.call("POST", f"/api/v1/jobs/{kind}-{overlap}/pause", {"reason": "mended"})
-    await wait_until(lambda: nothing_goes(cluster), description="they are over", timeout=30)
+    await wait_until(lambda: nothing_goes(cluster), description="they are over")
 
 
 async def ended(cluster: Cluster, job: str, run_id: str) -> bool:
@@ -109,7 +112,7 @@ async def test_what_cannot_be_killed_gives_its_slots_back_and_holds_up_no_stop(
 async def stuck_runs_are_given_up(cluster: Cluster, mount: DeadMount) -> None:
     hung = {"overlap": "allow", "timeoutSeconds": 1, "killGraceSeconds": 1, "slots": 1}
     await cluster.save("stuck", "echo", EVERY_SECOND, workdir=str(mount.directory), **hung)
-    await cluster.save("beside", cluster.evidence_command(), EVERY_SECOND)
+    await cluster.save("beside", cluster.evidence_command(), EVERY_SECOND, overlap="allow")
 
     async def skipped() -> list[str]:
         return [run["err"] for run in await cluster.runs(job="stuck") if run["status"] == "skipped"]
@@ -121,4 +124,4 @@ async def stuck_runs_are_given_up(cluster: Cluster, mount: DeadMount) -> None:
     assert set(await skipped()) == {"skipped: 16 runs of it on worker worker-1 cannot be ended"}
     assert len(await going(cluster, "stuck")) >= 16, "they are still shown"
     assert {run["status"] for run in await cluster.runs(job="beside")} == {"success"}
-    assert await cluster.workers[0].end(timeout=40) == 0
+    assert await cluster.workers[0].end() == 0

@@ -42,7 +42,7 @@ def fires(cluster: Cluster, worker: str, since_ms: int) -> set[str]:
 
 async def stops_claiming(cluster: Cluster, name: str) -> int:
     """When, in ms, it was first seen to say that it takes none."""
-    await wait_until(lambda: refusing(cluster, name), description=f"{name} says that its disk is full", timeout=20)
+    await wait_until(lambda: refusing(cluster, name), description=f"{name} says that its disk is full")
     return now_ms()
 
 
@@ -57,7 +57,7 @@ async def test_full_disks_stop_claiming_lose_nothing_and_need_no_restart(tmp_pat
                 await cluster.save(job, cluster.evidence_command(noise), EVERY_SECOND)
             slow = cluster.evidence_command(f"sleep 1.5; {noise}")
             await cluster.save("slow", slow, "*/3 * * * * * *")
-            await wait_until(lambda: len(fires(cluster, "worker-1", 0)) > 4, description="it fires", timeout=20)
+            await wait_until(lambda: len(fires(cluster, "worker-1", 0)) > 4, description="it fires")
 
             assert not await refusing(cluster, "worker-1")
             filled_ms = now_ms()
@@ -91,7 +91,7 @@ async def test_full_disks_stop_claiming_lose_nothing_and_need_no_restart(tmp_pat
             for name in ("worker-1", "worker-2"):
                 await wait_until(
                     lambda name=name: len(fires(cluster, name, free_ms)) > 2,  # type: ignore[misc]
-                    description=f"{name} goes on", timeout=20,
+                    description=f"{name} goes on",
                 )  # fmt: skip
             again_ms = max(one.plan_ms for one in cluster.starts())
             assert (first.poll(), second.poll()) == (None, None)
@@ -110,7 +110,7 @@ async def check(cluster: Cluster, until_ms: int) -> None:
         records.update({(one["jobName"], one["planTime"]): one for one in await cluster.runs()})
         return all((one.job, one.plan_ms) in records for one in starts)
 
-    await wait_until(all_recorded, description="every start has a record", timeout=20)
+    await wait_until(all_recorded, description="every start has a record")
     started = {(one.job, one.plan_ms) for one in starts}
     for run, record in records.items():
         if record["planTime"] > until_ms:

@@ -187,7 +187,7 @@ async def test_each_field_has_its_effect(cluster: Cluster, tmp_path: Path) -> No
         async def shows(case: Case = case) -> bool:
             return case.shows(await _records(cluster, case.field))
 
-        await wait_until(shows, description=f"the effect of {case.field}", timeout=30)
+        await wait_until(shows, description=f"the effect of {case.field}")
     assert await _records(cluster, "enabled") == []
     await cluster.call("PUT", "/api/v1/jobs/name.with-dots_1", {"command": "true", "cronExpr": _FUTURE})
     assert (await cluster.get("/api/v1/jobs/name.with-dots_1"))["name"] == "name.with-dots_1"

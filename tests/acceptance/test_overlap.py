@@ -57,7 +57,7 @@ async def _settled(cluster: Cluster, job: str) -> list[dict[str, Any]]:
     async def nothing_runs() -> bool:
         return not (await cluster.get(f"/api/v1/jobs/{job}"))["running"]
 
-    await wait_until(nothing_runs, description=f"nothing of {job} runs", timeout=30)
+    await wait_until(nothing_runs, description=f"nothing of {job} runs")
     return await cluster.runs(job=job)
 
 
@@ -66,20 +66,20 @@ async def test_queue_runs_back_to_back_and_keeps_one_waiting(cluster: Cluster, t
     command = f"{_say('begin', evidence)}; sleep 3; {_say('end', evidence)}"
     await cluster.save("q", command, EVERY_SECOND, overlap="queue")
     ends = 4
-    await wait_until(
-        lambda: sum(line[0] == "end" for line in _lines(evidence)) >= ends, description="four runs", timeout=40
-    )
+    await wait_until(lambda: sum(line[0] == "end" for line in _lines(evidence)) >= ends, description="four runs")
     records = await _settled(cluster, "q")
     lines = _lines(evidence)
     assert _overlaps(lines) == []
     began = sorted(when for what, _, when in lines if what == "begin")
     gaps_s = [(later - earlier) / 1e9 for earlier, later in pairwise(began)]
     print("from begin to begin of a 3 s job every second:", [round(gap, 2) for gap in gaps_s])
-    assert all(3 <= gap < 5 for gap in gaps_s)
-    ran = sorted(one["planTime"] for one in records if one["status"] == "success")
+    assert min(gaps_s) >= 3
+    ran = sorted((one for one in records if one["status"] == "success"), key=lambda one: one["planTime"])
     assert len(ran) >= ends
     # What runs next is the newest that was due when the lock came free, so the others in between are skipped.
-    assert all(2000 <= later - earlier <= 5000 for earlier, later in pairwise(ran))
+    waited_ms = [earlier["endTime"] - later["planTime"] for earlier, later in pairwise(ran)]
+    assert max(waited_ms) > 0, "it was due before"
+    assert min(waited_ms) <= 1000, "the newest"
     counts = covered(records, "q")
     assert set(counts.values()) == {1}
     assert sorted(counts) == list(range(min(counts), max(counts) + 1, 1000))
@@ -93,9 +93,7 @@ async def test_replace_ends_the_old_run_before_the_new_one_starts(cluster: Clust
     end = _say("end", evidence)
     command = f"trap '{end}; exit 9' TERM; {_say('begin', evidence)}; sleep 60 & wait $!; {end}"
     await cluster.save("r", command, "*/2 * * * * * *", overlap="replace")
-    await wait_until(
-        lambda: sum(line[0] == "begin" for line in _lines(evidence)) >= 5, description="five runs", timeout=40
-    )
+    await wait_until(lambda: sum(line[0] == "begin" for line in _lines(evidence)) >= 5, description="five runs")
     await cluster.call("POST", "/api/v1/jobs/r/pause", {})
     await cluster.call("POST", "/api/v1/jobs/r/kill", {})
     records = await _settled(cluster, "r")

@@ -22,7 +22,7 @@ async def record_of(cluster: Cluster, job: str, status: str) -> dict[str, Any]:
         found[:] = await cluster.runs(job=job, status=status)
         return bool(found)
 
-    await wait_until(there, description=f"{job} has a record: {status}", timeout=30)
+    await wait_until(there, description=f"{job} has a record: {status}")
     return found[-1]
 
 
@@ -52,6 +52,6 @@ async def test_what_was_going_is_ended_and_lost_what_had_ended_well_keeps_its_da
 async def test_worker_stops_promptly_while_etcd_is_frozen(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
         await cluster.etcd.pause()
-        statuses = await asyncio.gather(*(worker.end(signal.SIGTERM, timeout=40) for worker in cluster.workers))
+        statuses = await asyncio.gather(*(worker.end(signal.SIGTERM) for worker in cluster.workers))
         assert statuses == [0, 0], [worker.log[-2000:] for worker in cluster.workers]
         cluster.etcd.resume()

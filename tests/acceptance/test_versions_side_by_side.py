@@ -57,7 +57,7 @@ async def test_each_runs_and_reads_what_the_other_has_written(tmp_path: Path, ol
         await call(cluster, old, "PUT", "/api/v1/jobs/shared", spec)
         await wait_until(
             lambda: {start.worker for start in cluster.starts()} == {"worker-1", "worker-2"},
-            description="both have run some", timeout=60,
+            description="both have run some",
         )  # fmt: skip
         await call(cluster, new, "POST", "/api/v1/jobs/shared/pause", {"reason": "enough"})
         starts = cluster.starts()
@@ -71,16 +71,18 @@ async def test_each_runs_and_reads_what_the_other_has_written(tmp_path: Path, ol
                 failing = {"command": "exit 3", "retry": {"limit": 1, "delaySeconds": 0}}
                 await call(cluster, manager, "PUT", f"/api/v1/jobs/{name}", {**chosen, **failing})
                 await call(cluster, manager, "POST", f"/api/v1/jobs/{name}/run", {})
-                going = {"command": "echo begun; sleep 300"}
+                going = {"command": f"echo begun; {cluster.evidence_command('sleep 300')}"}
                 await call(cluster, manager, "PUT", f"/api/v1/jobs/{name}-going", {**chosen, **going})
                 await call(cluster, manager, "POST", f"/api/v1/jobs/{name}-going/run", {})
         names = [f"asked-{manager}-{version}" for manager in (new, old) for version in ("new", "old")]
 
         async def all_go() -> bool:
             runs = (await get(cluster, new, "/api/v1/runs?status=running"))["items"]
-            return {run["jobName"] for run in runs if run["state"] == "running"} >= {f"{name}-going" for name in names}
+            wanted = {f"{name}-going" for name in names}
+            have_printed = {start.job for start in cluster.starts()} >= wanted
+            return have_printed and {run["jobName"] for run in runs if run["state"] == "running"} >= wanted
 
-        await wait_until(all_go, description="all of them run", timeout=60)
+        await wait_until(all_go, description="all of them run")
         for number, name in enumerate(names):
             await call(cluster, number % 2, "POST", f"/api/v1/jobs/{name}-going/kill", {"reason": "a test"})
 
@@ -95,7 +97,7 @@ async def test_each_runs_and_reads_what_the_other_has_written(tmp_path: Path, ol
                     for name in names
                 )
 
-            await wait_until(has_all, description=f"manager {manager} lists all", timeout=60)
+            await wait_until(has_all, description=f"manager {manager} lists all")
             row = await get(cluster, manager, "/api/v1/jobs/asked-0-old")
             assert row["lastResult"]["status"] == "failed"
             assert [one["status"] for one in row["recent"]] == ["failed"]
@@ -121,7 +123,7 @@ async def test_live_output_of_an_older_worker_is_said_to_be_unavailable(tmp_path
             runs = (await cluster.get("/api/v1/runs", status="running"))["items"]
             return bool(runs) and runs[0]["state"] == "running"
 
-        await wait_until(goes, description="it runs", timeout=30)
+        await wait_until(goes, description="it runs")
         run = (await cluster.get("/api/v1/runs", status="running"))["items"][0]["id"]
         assert cluster.http is not None
         path = cluster._url(f"/api/v1/runs/{run.replace('#', '%23')}/output?follow=true")

@@ -52,7 +52,7 @@ async def test_everything_comes_back_from_a_backup_that_was_made_while_it_ran(tm
         async def has_run() -> bool:
             return len(await log_of(up, "often")) >= 3
 
-        await wait_until(has_run, description="it has fired three times", timeout=30)
+        await wait_until(has_run, description="it has fired three times")
         before = [one["planTime"] for one in await log_of(up, "often")]
         made = await etcron("backup", str(file), "--data-dir", str(first / "data"))
         assert made.returncode == 0, made.stderr
@@ -77,7 +77,7 @@ async def test_everything_comes_back_from_a_backup_that_was_made_while_it_ran(tm
         async def goes_on() -> bool:
             return max(map(str, [one["planTime"] for one in await log_of(up, "often")])) > max(map(str, plans))
 
-        await wait_until(goes_on, description="it fires again", timeout=30)
+        await wait_until(goes_on, description="it fires again")
         up.process.send_signal(signal.SIGINT)
         assert await up.ends() == 0
     refused = await etcron("restore", str(file), "--data-dir", str(second / "data"))

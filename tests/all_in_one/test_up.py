@@ -14,11 +14,11 @@ import aiohttp
 import psutil
 import pytest
 
-from cli.processes.ports import free_loopback_port
 from common.errors import EtcdAccessError
 from common.etcd import EtcdClient
+from tests.support.etcd_server import free_port
 from tests.support.other_user import OtherUser
-from tests.support.running_up import STARTS_WITHIN_S, running_up
+from tests.support.running_up import running_up
 from tests.support.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "http"
@@ -33,7 +33,7 @@ async def test_examples_run_within_seconds_and_all_of_it_stops_in_order(tmp_path
         async def has_run() -> bool:
             return any(log["status"] == "success" for log in await up.get("/job/log?name=hello"))
 
-        await wait_until(has_run, description="a green run of the example", timeout=20)
+        await wait_until(has_run, description="a green run of the example")
         children = up.children()
         assert len(children) == 5
 
@@ -117,18 +117,17 @@ async def test_a_child_that_is_killed_is_started_again(tmp_path: Path) -> None:
                 return False
 
         await wait_until(lambda: up.out.count("starting it again") >= 4, description="all were missed")
-        await wait_until(ready, description="everything works again", timeout=STARTS_WITHIN_S)
+        await wait_until(ready, description="everything works again")
 
 
 async def test_an_etcd_that_is_not_there_is_named_and_waited_for(tmp_path: Path) -> None:
-    port = free_loopback_port()
+    port = free_port()
     waiting = asyncio.create_task(_collect(tmp_path, "--etcd-endpoints", f"127.0.0.1:{port}"))
 
     printed = tmp_path / "printed"
     await wait_until(
         lambda: printed.exists() and "not ready yet" in printed.read_text(),
         description="says that it waits",
-        timeout=STARTS_WITHIN_S,
     )
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -108,7 +108,7 @@ async def test_up_runs_from_another_directory(installed: Path, tmp_path: Path) -
         async def has_run() -> bool:
             return any(log["status"] == "success" for log in await up.get("/job/log?name=hello"))
 
-        await wait_until(has_run, description="a green run", timeout=20)
+        await wait_until(has_run, description="a green run")
         up.process.terminate()
         assert await up.ends() == 0
 

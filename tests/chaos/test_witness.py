@@ -16,7 +16,7 @@ RUN = "tick@1800000000000#1"
 def run_command(evidence: Path, *, seconds: float = 0.0, fail_below: int = 0, attempt: int = 1) -> int:
     environ = {"ETCRON_RUN_ID": RUN, "ETCRON_FENCE": "7", "ETCRON_WORKER": "w1", "ETCRON_ATTEMPT": str(attempt)}
     argv = command(evidence, seconds=seconds, fail_below=fail_below)
-    return subprocess.run(argv, env=os.environ | environ, check=False, timeout=20).returncode
+    return subprocess.run(argv, env=os.environ | environ, check=False, timeout=60).returncode
 
 
 def test_a_command_leaves_its_start_and_its_end(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
+from tests.support.waiting import PATIENCE_S
+
 Theme = Literal["light", "dark"]
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 
@@ -34,7 +36,8 @@ new PerformanceObserver((list) => window.inputs.push(...list.getEntries().map((o
 """
 """Gathers how long the browser takes from each input to the next frame, in ms."""
 
-expect.set_options(timeout=15_000)
+_PATIENCE_MS: Final = PATIENCE_S * 1000
+expect.set_options(timeout=_PATIENCE_MS)
 
 _KEPT: Final[list[BrowserContext]] = []
 """Those of `Usual`, which outlast a test."""
@@ -134,6 +137,7 @@ async def new_context(browser: Browser, base: str, **options: Any) -> BrowserCon
     """What a user in Berlin has; in it, violations of the Content-Security-Policy are errors of the console."""
     usual = {"locale": "en-GB", "timezone_id": "Europe/Berlin", "base_url": base}
     context = await browser.new_context(**{**usual, **options})
+    context.set_default_timeout(_PATIENCE_MS)
     await context.add_init_script(_WATCH_CSP)
     return context
 

@@ -36,7 +36,7 @@ class Mails:
     async def has_come(self, *words: str) -> None:
         await wait_until(
             lambda: any(all(word in subject for word in words) for subject in self.subjects()),
-            description=f"a mail with {words}", timeout=60,
+            description=f"a mail with {words}",
         )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ async def test_no_page_is_left_in_english(console: Console, cluster: Cluster, na
         found = [await cluster.runs(job=one, status="failed") for one in (name, f"{name}-user")]
         return all(found)
 
-    await wait_until(has_failed, description="they have failed", timeout=30)
+    await wait_until(has_failed, description="they have failed")
     await cluster.save(name, "echo one; exit 3", "0 30 2 1 * MON *", **labels)
     run = (await cluster.runs(job=f"{name}-user", status="failed"))[0]["id"]
     page = await console.open("/livez", locale="zh-CN")

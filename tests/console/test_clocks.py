@@ -28,7 +28,7 @@ async def shows(etcd: EtcdClient, clocks: Clocks, page: Page, *texts: str) -> No
         shown = " ".join((await page.locator("main").inner_text()).split())
         return all(text in shown for text in texts)
 
-    await wait_until(is_shown, description=f"the page says {texts}", timeout=30)
+    await wait_until(is_shown, description=f"the page says {texts}")
 
 
 async def test_offsets_are_shown_and_too_few_clocks_are_said_to_be(console: Console, cluster: Cluster) -> None:

@@ -80,7 +80,7 @@ async def paths(cluster: Cluster) -> list[str]:
     async def has_failed() -> bool:
         return len(await cluster.runs(job=job, status="failed")) > 1
 
-    await wait_until(has_failed, description="it has failed", timeout=30)
+    await wait_until(has_failed, description="it has failed")
     await cluster.save(job, "echo one; exit 3", "0 30 2 1 * MON *", labels={"team": "billing"}, timezone="Asia/Tokyo")
     wordy, missing = f"{job}-of-long-texts", "/nowhere/" + "and-further/" * 10
     crons = ["0 15 2 1 1 * *", "0 0 3 L * * *", "0 45 23 * JUN MON#2 *"]
@@ -90,7 +90,7 @@ async def paths(cluster: Cluster) -> list[str]:
     async def could_not_start() -> bool:
         return bool(await cluster.runs(job=wordy, status="failed"))
 
-    await wait_until(could_not_start, description="its directory is missing", timeout=30)
+    await wait_until(could_not_start, description="its directory is missing")
     await cluster.call("POST", f"/api/v1/jobs/{wordy}/pause", {"reason": "until the month is closed " * 8})
     await cluster.save(f"{job}-hourly", "true", "0 30 * * * * *")
     run = (await cluster.runs(job=job, status="failed"))[0]["id"]

@@ -78,7 +78,7 @@ async def test_run_that_is_ending_shows_what_is_left_of_it_and_is_given_up(
         await dialog.get_by_role("button", name="Give up").click()
         # Its worker was never there, so the steward frees the lock; the beat is read anew in a while.
         await etcd.delete(keys.beat("stuck"))
-        await expect(page.locator("#state")).to_have_text(" killed", timeout=15_000)
+        await expect(page.locator("#state")).to_have_text(" killed")
         await expect(page.locator("#give-up")).to_have_count(0)
 
         async def is_free() -> bool:

@@ -15,7 +15,6 @@ from tests.console.console import Console, choose, script_of_ours, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
-STALE_WITHIN_MS = 35_000
 LOOKS_AFTER_AN_EVENT = 2
 # Without the shared worker the page has a stream of its own, which a test can cut off.
 NO_SHARED_WORKER = "delete window.SharedWorker;"
@@ -91,9 +90,7 @@ async def test_manager_that_is_gone_is_said_and_recovered_from(console: Console,
     await manager.end(signal.SIGKILL)
     try:
         for page in (jobs, edit):
-            await expect(page.locator("#live")).to_contain_text(
-                "Stale: manager unreachable since", timeout=STALE_WITHIN_MS
-            )
+            await expect(page.locator("#live")).to_contain_text("Stale: manager unreachable since")
         await console.shoot(jobs, "manager-gone")
         await expect(jobs.locator("#jobs tbody tr")).to_have_count(1)
         await edit.get_by_role("button", name="Save").click()
@@ -102,7 +99,7 @@ async def test_manager_that_is_gone_is_said_and_recovered_from(console: Console,
         manager.start()
         await cluster.ready()
     for page in (jobs, edit):
-        await expect(page.locator("#live")).to_have_text(" Live", timeout=30_000)
+        await expect(page.locator("#live")).to_have_text(" Live")
     await edit.get_by_role("button", name="Save").click()
     await edit.wait_for_url(f"**/jobs/{name}")
     await cluster.save(name, "true", "@monthly")
@@ -116,10 +113,10 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
     await expect(chip).to_have_text(" Live")
     cluster.log_store.pause()
     try:
-        await expect(chip).to_contain_text("Log store unreachable since", timeout=STALE_WITHIN_MS)
+        await expect(chip).to_contain_text("Log store unreachable since")
         await console.shoot_all(page, "log-store-away")
         await cluster.etcd.stop()
-        await expect(chip).to_contain_text("Stale: etcd and log store unreachable since", timeout=STALE_WITHIN_MS)
+        await expect(chip).to_contain_text("Stale: etcd and log store unreachable since")
         await console.shoot_all(page, "both-away")
         system = await page.context.new_page()
         await system.goto("/system")
@@ -129,10 +126,10 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
     finally:
         cluster.log_store.resume()
     try:
-        await expect(chip).to_contain_text("Stale: etcd unreachable since", timeout=STALE_WITHIN_MS)
+        await expect(chip).to_contain_text("Stale: etcd unreachable since")
         await expect(row).to_have_count(1)
         await expect(page.locator("#problem")).to_contain_text(
-            "etcd cannot be reached: jobs and runs are shown as they", timeout=STALE_WITHIN_MS
+            "etcd cannot be reached: jobs and runs are shown as they"
         )
         await choose(page, "Pause", name)
         await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
@@ -141,7 +138,7 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
     finally:
         await cluster.etcd.start()
         await cluster.ready()
-    await expect(chip).to_have_text(" Live", timeout=STALE_WITHIN_MS)
+    await expect(chip).to_have_text(" Live")
     await expect(page.locator("#problem")).to_be_empty()
     await expect(system.locator(".check-of").filter(has_text="etcd").first).to_contain_text("OK")
     await cluster.save(name, "true", "@monthly")

@@ -43,7 +43,7 @@ async def many(cluster: Cluster) -> AsyncIterator[str]:
             return False
 
     try:
-        await wait_until(knows_all, description="the manager knows all jobs", timeout=30)
+        await wait_until(knows_all, description="the manager knows all jobs")
         yield url
     finally:
         manager.destroy()

@@ -52,7 +52,7 @@ async def changed(cluster: Cluster) -> AsyncIterator[str]:
     process.environ["PYTHONPATH"] = str(folder)
     process.start()
     try:
-        await wait_until(lambda: _answers(cluster, port), description="the changed manager answers", timeout=30)
+        await wait_until(lambda: _answers(cluster, port), description="the changed manager answers")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.destroy()

@@ -46,7 +46,7 @@ async def finished_run(cluster: Cluster, name: str, command: str, **fields: obje
         return bool(await ended())
 
     try:
-        await wait_until(has_ended, description=f"{name} has run", timeout=30)
+        await wait_until(has_ended, description=f"{name} has run")
     finally:  # or its output, of megabytes a second, keeps the log store from all tests after this one
         await cluster.save(name, command, "@yearly", **fields)
     return (await ended())[0]
@@ -100,7 +100,7 @@ async def test_page_answers_with_100_000_lines_and_a_line_of_5_mb(
     run = await finished_run(cluster, name, command, outputLimitBytes=MOST_OUTPUT)
     page = await console.open(f"/runs/{quote(run, safe='')}")
     output = page.locator("#output")
-    await expect(output).to_have_attribute("data-complete", re.compile(r"\d+"), timeout=30_000)
+    await expect(output).to_have_attribute("data-complete", re.compile(r"\d+"))
     length = await output.evaluate("(box) => box.textContent.length")
     assert length > LINES * len("line 1\n") + LONG_LINE
     await page.evaluate(WATCH_INPUTS)

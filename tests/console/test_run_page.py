@@ -34,7 +34,7 @@ async def test_a_run_is_seen_while_it_goes(console: Console, cluster: Cluster, n
     output = page.locator("#output")
     await expect(page.locator("#facts .command")).to_contain_text("seq -f 'line %g' 300")
     await expect(page.locator("#facts")).to_contain_text("worker-1")
-    await expect(output).to_contain_text("ready", timeout=30_000)
+    await expect(output).to_contain_text("ready")
     await expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "40")
     await expect(page.locator("#progress")).to_contain_text("copying")
     await expect(page.locator("#output-size")).to_have_text("1 progress line not shown")
@@ -71,7 +71,7 @@ async def test_what_was_seen_of_a_run_that_is_lost_stays(console: Console, clust
     await cluster.save(name, TALKS, "@yearly")
     asked = await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
     page = await console.open(path_of(asked["runId"]))
-    await expect(page.locator("#output")).to_contain_text("more 2", timeout=30_000)
+    await expect(page.locator("#output")).to_contain_text("more 2")
 
     async def lose(route: Route) -> None:
         answer = await route.fetch()

@@ -42,7 +42,7 @@ async def pair_of_managers(cluster: Cluster) -> AsyncIterator[Pair]:
         process = Process("manager", "manager-late", cluster.directory / "manager-late", flags)
         process.start()
         try:
-            await wait_until(lambda: _answers(cluster, late), description="the other manager answers", timeout=30)
+            await wait_until(lambda: _answers(cluster, late), description="the other manager answers")
             yield Pair(proxy=proxy, prompt=prompt, late=late, etcd_of_the_late=etcd)
         finally:
             process.destroy()

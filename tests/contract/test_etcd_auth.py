@@ -209,7 +209,7 @@ async def test_session_mirror_and_election_go_on_across_a_new_token(
     told = Told()
     mirror = Mirror(client, f"{PREFIX}/jobs/", told.take, clock=clock)
     session = await Session.open(
-        client, key_of=lambda lease: f"{PREFIX}/workers/{lease}", value=b"", ttl=3, clock=clock
+        client, key_of=lambda lease: f"{PREFIX}/workers/{lease}", value=b"", ttl=30, clock=clock
     )
     election = Election(client, session, f"{PREFIX}/leader/steward", b"me", clock=clock)
     async with running(session.run(), mirror.run(), election.run()):
@@ -220,10 +220,10 @@ async def test_session_mirror_and_election_go_on_across_a_new_token(
         else:
             await own_etcd.restart()
         since = clock.boottime()
-        await wait_until(lambda: session.confirmed_boottime > since, description="the session is confirmed", timeout=20)
+        await wait_until(lambda: session.confirmed_boottime > since, description="the session is confirmed")
         async with client_of(own_etcd, secret.user()) as other:
             await other.put(f"{PREFIX}/jobs/late", b"new")
-        await wait_until(lambda: f"{PREFIX}/jobs/late" in told.values, description="the mirror goes on", timeout=20)
+        await wait_until(lambda: f"{PREFIX}/jobs/late" in told.values, description="the mirror goes on")
         assert session.healthy
         assert session.incarnation == incarnation
         assert election.leading

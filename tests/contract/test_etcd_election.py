@@ -28,7 +28,7 @@ class Candidate:
     @classmethod
     async def open(cls, client: EtcdClient, prefix: str, name: str) -> Candidate:
         session = await Session.open(
-            client, key_of=lambda lease: f"{prefix}{name}/{lease}", value=b"", ttl=2, clock=SystemClock()
+            client, key_of=lambda lease: f"{prefix}{name}/{lease}", value=b"", ttl=30, clock=SystemClock()
         )
         return cls(client, session, prefix + "leader")
 
@@ -42,7 +42,7 @@ async def test_one_of_two_leads_and_the_other_follows_when_its_lease_is_revoked(
 ) -> None:
     first = await Candidate.open(client, prefix, "first")
     second = await Candidate.open(client, prefix, "second")
-    async with asyncio.timeout(15), running(first.session.run(), second.session.run(), first.election.run()) as tasks:
+    async with asyncio.timeout(60), running(first.session.run(), second.session.run(), first.election.run()) as tasks:
         await first.election.gained.wait()
         assert first.election.leading
         async with running(second.election.run()):
@@ -69,7 +69,7 @@ async def test_one_of_two_leads_and_the_other_follows_when_its_lease_is_revoked(
 async def test_who_stands_down_makes_way_and_does_not_come_back_at_once(client: EtcdClient, prefix: str) -> None:
     first = await Candidate.open(client, prefix, "first")
     second = await Candidate.open(client, prefix, "second")
-    async with asyncio.timeout(15), running(first.session.run(), second.session.run()), running(first.election.run()):
+    async with asyncio.timeout(60), running(first.session.run(), second.session.run()), running(first.election.run()):
         await first.election.gained.wait()
         async with running(second.election.run()):
             await first.election.stand_down(600)
@@ -82,7 +82,7 @@ async def test_who_stands_down_makes_way_and_does_not_come_back_at_once(client: 
 
 async def test_who_stood_down_comes_back_when_the_time_is_over(client: EtcdClient, prefix: str) -> None:
     candidate = await Candidate.open(client, prefix, "only")
-    async with asyncio.timeout(15), running(candidate.session.run(), candidate.election.run()):
+    async with asyncio.timeout(60), running(candidate.session.run(), candidate.election.run()):
         await candidate.election.gained.wait()
         before = candidate.election.compare
         await candidate.election.stand_down(0.3)
@@ -94,14 +94,14 @@ async def test_who_stood_down_comes_back_when_the_time_is_over(client: EtcdClien
 async def test_a_key_under_no_lease_is_swept_away(client: EtcdClient, prefix: str) -> None:
     await client.put(prefix + "leader", b"left behind")
     candidate = await Candidate.open(client, prefix, "only")
-    async with asyncio.timeout(15), running(candidate.session.run(), candidate.election.run()):
+    async with asyncio.timeout(60), running(candidate.session.run(), candidate.election.run()):
         await candidate.election.gained.wait()
         assert await true(client, candidate.election.compare)
 
 
 async def test_who_loses_the_key_stops_leading_and_stands_again(client: EtcdClient, prefix: str) -> None:
     candidate = await Candidate.open(client, prefix, "only")
-    async with asyncio.timeout(15), running(candidate.session.run(), candidate.election.run()):
+    async with asyncio.timeout(60), running(candidate.session.run(), candidate.election.run()):
         await candidate.election.gained.wait()
         before = candidate.election.compare
         await client.delete(prefix + "leader")

@@ -63,7 +63,7 @@ def mirror_of(client: EtcdClient, prefix: str, copy: Copy, timings: MirrorTiming
 
 
 async def synced(mirror: Mirror) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await mirror.synced.wait()
 
 

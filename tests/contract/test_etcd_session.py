@@ -19,7 +19,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.etcd
 
-TTL = 2
+TTL = 6
+"""Short enough to wait for a third of it, and longer than a busy machine keeps anybody waiting."""
 
 
 async def opened(
@@ -68,7 +69,7 @@ async def test_its_key_is_there_under_its_lease_and_named_after_it(client: EtcdC
 
 
 async def test_it_outlives_its_ttl_while_it_is_run(client: EtcdClient, prefix: str) -> None:
-    session = await opened(client, prefix, ttl=1)
+    session = await opened(client, prefix)
     async with running(session.run()):
         first = session.confirmed_boottime
         await wait_until(
@@ -92,7 +93,7 @@ async def test_it_is_confirmed_at_once_where_that_is_asked_for(client: EtcdClien
 
 async def test_closing_takes_the_key_away_at_once_and_ends_the_run(client: EtcdClient, prefix: str) -> None:
     session = await opened(client, prefix, ttl=30)
-    async with asyncio.timeout(5), running(session.run()) as [run]:
+    async with asyncio.timeout(60), running(session.run()) as [run]:
         await session.close()
         await run
     assert session.ending is Ending.CLOSED
@@ -102,7 +103,7 @@ async def test_closing_takes_the_key_away_at_once_and_ends_the_run(client: EtcdC
 
 async def test_a_lease_revoked_from_outside_ends_it(client: EtcdClient, prefix: str) -> None:
     session = await opened(client, prefix)
-    async with asyncio.timeout(5), running(session.run()) as [run]:
+    async with asyncio.timeout(60), running(session.run()) as [run]:
         await client.lease_revoke(session.lease_id)
         assert not await holds(client, session)
         await session.ended.wait()
@@ -112,7 +113,7 @@ async def test_a_lease_revoked_from_outside_ends_it(client: EtcdClient, prefix: 
 
 async def test_a_deleted_key_ends_it_though_the_lease_lives(client: EtcdClient, prefix: str) -> None:
     session = await opened(client, prefix)
-    async with asyncio.timeout(5), running(session.run()):
+    async with asyncio.timeout(60), running(session.run()):
         await client.delete(session.key)
         await session.ended.wait()
     assert session.ending is Ending.KEY_GONE
@@ -122,7 +123,7 @@ async def test_a_key_that_somebody_made_again_ends_it(client: EtcdClient, prefix
     session = await opened(client, prefix)
     await client.delete(session.key)
     await client.put(session.key, b"impostor", session.lease_id)
-    async with asyncio.timeout(5), running(session.run()):
+    async with asyncio.timeout(60), running(session.run()):
         await session.ended.wait()
     assert session.ending is Ending.KEY_TAKEN
 
@@ -146,7 +147,7 @@ async def test_a_detached_key_is_not_confirmed(client: EtcdClient, prefix: str) 
     before = session.confirmed_boottime
     await client.put(session.key, b"detached")
     await client.lease_revoke(session.lease_id)
-    async with asyncio.timeout(5), running(session.run()):
+    async with asyncio.timeout(60), running(session.run()):
         await session.ended.wait()
     assert session.ending is Ending.LEASE_GONE
     assert session.confirmed_boottime == before
@@ -212,7 +213,7 @@ async def test_silence_makes_it_unhealthy_but_only_etcd_ends_it(
             await wait_until(lambda: gone(client, session), description="the lease has expired in etcd")
             assert not session.ended.is_set()  # nobody has said so
             proxy.set(Mode.PASS)
-            await wait_until(session.ended.is_set, description="etcd has said that it is over", timeout=20)
+            await wait_until(session.ended.is_set, description="etcd has said that it is over")
         assert session.ending in (Ending.LEASE_GONE, Ending.KEY_GONE)
 
 

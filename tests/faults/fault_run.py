@@ -91,7 +91,7 @@ class FaultRun:
         await self.wait(looked, f"a run of {job} goes on on {member.name}")
         return found[0]
 
-    async def wait(self, holds: Callable[[], bool], description: str, timeout: float = 40) -> None:
+    async def wait(self, holds: Callable[[], bool], description: str) -> None:
         """Until it holds; on the way nothing may end that nobody has ended."""
 
         def looked() -> bool:
@@ -99,7 +99,7 @@ class FaultRun:
             assert not ended, f"while waiting for {description!r}, there ended: {', '.join(ended)}"
             return holds()
 
-        await wait_until(looked, description=description, timeout=timeout)
+        await wait_until(looked, description=description)
 
     async def leads(self, wanted: Member) -> None:
         """Has this worker be the steward: the others are started again after it was elected."""
@@ -111,7 +111,7 @@ class FaultRun:
             kv = await self.fleet.client.get(KEYS.steward)
             return kv is not None and kv.value.decode() == wanted.name
 
-        await wait_until(elected, description=f"{wanted.name} is the steward", timeout=40)
+        await wait_until(elected, description=f"{wanted.name} is the steward")
         for member in others:
             _start(member)
 
@@ -123,7 +123,7 @@ class FaultRun:
                 return not page.kvs
             return True
 
-        await wait_until(gone, description=f"the session of {member.name} is over", timeout=40)
+        await wait_until(gone, description=f"the session of {member.name} is over")
 
     async def recorded(self, member: Member) -> None:
         """Whatever it has claimed has ended and is in its spool: the lock is free, or the run key says `ended`."""
@@ -138,7 +138,7 @@ class FaultRun:
                         return False
             return True
 
-        await wait_until(all_ended, description=f"all runs of {member.name} are recorded", timeout=40)
+        await wait_until(all_ended, description=f"all runs of {member.name} are recorded")
 
     # Faults
 
@@ -162,7 +162,7 @@ class FaultRun:
         member.is_held_down = True
         popen = member.process.popen
         assert popen is not None
-        await wait_until(lambda: popen.poll() is not None, description=f"{member.name} dies {place}", timeout=40)
+        await wait_until(lambda: popen.poll() is not None, description=f"{member.name} dies {place}")
         assert popen.returncode == -signal.SIGKILL, member.process.log[-3000:]
         assert f"failpoint {place}: kill" in member.process.log
         member.process.popen = None
@@ -171,7 +171,7 @@ class FaultRun:
 
     async def stopped(self, member: Member) -> None:
         """It has stopped itself at its failpoint."""
-        await wait_until(lambda: member.is_stopped, description=f"{member.name} stops itself", timeout=40)
+        await wait_until(lambda: member.is_stopped, description=f"{member.name} stops itself")
 
     # The judgement
 

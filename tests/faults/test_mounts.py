@@ -34,12 +34,12 @@ async def test_what_cannot_be_ended_keeps_its_lock_while_its_worker_is_killed(tm
             try:
                 await run.save(run.job("beside", "1s"), *lingering(run, place))
                 both = run.fleet.workers
-                await wait_until(lambda: is_ending(run, *both), description="some run is ending", timeout=60)
+                await wait_until(lambda: is_ending(run, *both), description="some run is ending")
                 [victim] = [member for member in both if await is_ending(run, member)][:1]
                 with run.noted(KILLED, victim.name):
                     await victim.end(signal.SIGKILL)
                 await run.restart(victim)
-                await wait_until(lambda: is_ending(run, victim), description="it still is", timeout=60)
+                await wait_until(lambda: is_ending(run, victim), description="it still is")
                 await run.starts(None, 4)
             finally:
                 run.fleet.witness.note_those_that_linger()

@@ -64,7 +64,7 @@ async def test_notifier_that_is_killed_while_it_tells_loses_nothing_and_tells_it
         await _fail(story)
         await story.died(story.cluster.managers[0])
         story.cluster.managers[1].start()
-        await wait_until(lambda: _has_taken_all(story), description="all is taken", timeout=60)
+        await wait_until(lambda: _has_taken_all(story), description="all is taken")
         await story.all_told()
         assert _told(story) == _JOBS
 
@@ -77,9 +77,9 @@ async def test_notifier_that_was_frozen_and_comes_back_writes_nothing(tmp_path: 
         await _fail(story)
         assert frozen.popen is not None
         process = psutil.Process(frozen.popen.pid)
-        await wait_until(lambda: process.status() == psutil.STATUS_STOPPED, description="it is frozen", timeout=60)
+        await wait_until(lambda: process.status() == psutil.STATUS_STOPPED, description="it is frozen")
         successor.start()
-        await wait_until(lambda: _has_taken_all(story), description="the successor has taken all", timeout=60)
+        await wait_until(lambda: _has_taken_all(story), description="the successor has taken all")
         await story.runlog.write([record(_JOBS, job=f"job-{number}") for number in range(_JOBS)])
 
         async def are_over() -> bool:
@@ -87,13 +87,13 @@ async def test_notifier_that_was_frozen_and_comes_back_writes_nothing(tmp_path: 
                 one.alert for bucket in await story.runlog.alerts.read() for one in bucket.standings.values()
             )
 
-        await wait_until(are_over, description="all problems are over", timeout=60)
+        await wait_until(are_over, description="all problems are over")
         await story.all_told()
         alerts = await story.runlog.alerts.read()
         process.resume()
         await wait_until(
             lambda: "no longer leads /etcron/leader/notifier" in frozen.log,
-            description="it has heard of its successor", timeout=60,
+            description="it has heard of its successor",
         )  # fmt: skip
         assert "notifier.failed" not in frozen.log
         assert await story.runlog.alerts.read() == alerts

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.slow
 
 _CLAIM_LEAD_MS = 200
 _ROUNDS = 6
+_MOST_ROUNDS = 40
+"""On a busy machine a claim is late, and what is met is something else that is asked of etcd."""
 
 
 async def test_the_leader_of_three_killed(tmp_path: Path) -> None:
@@ -49,7 +51,9 @@ async def test_the_answers_to_claims_are_lost_after_their_commit(tmp_path: Path)
         victim = run.fleet.workers[0]
         await run.starts(victim, 1)
         with run.noted("answers to claims cut off", victim.name):
-            for _ in range(_ROUNDS):
+            rounds = 0
+            while rounds < _MOST_ROUNDS and (rounds < _ROUNDS or not _doubts(victim)):
+                rounds += 1
                 await run.wait(_just_before_claims, "claims are about to be sent")
                 for way in victim.etcd:
                     way.set(Mode.CUT_REPLY)
@@ -77,7 +81,7 @@ async def test_compaction_while_a_watch_is_cut(tmp_path: Path) -> None:
                 way.set(Mode.PASS)
         run.specs.remove(deleted)
         cut_ms = wall_ms()
-        await run.wait(lambda: "new" in run.fleet.witness.jobs_since(cut_ms), "the new job fires", timeout=12)
+        await run.wait(lambda: "new" in run.fleet.witness.jobs_since(cut_ms), "the new job fires")
         await run.judged()
 
 

@@ -56,7 +56,7 @@ async def runlog(server: LogStoreServer) -> AsyncIterator[RunLog]:
                 return False  # the first connection takes longer than that on a busy machine
             return True
 
-        await wait_until(is_prepared, description="the log store is prepared", timeout=30)
+        await wait_until(is_prepared, description="the log store is prepared")
         yield log
 
 
@@ -79,7 +79,7 @@ class Rig:
         await asyncio.gather(*map(self.spool.append, records))
 
     async def all_settled(self) -> None:
-        await wait_until(lambda: self.spool.pending == 0, description="all is delivered", timeout=30)
+        await wait_until(lambda: self.spool.pending == 0, description="all is delivered")
 
 
 @asynccontextmanager

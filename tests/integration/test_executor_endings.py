@@ -255,7 +255,7 @@ async def test_deaf_remains_are_killed_after_the_grace(tmp_path: Path) -> None:
     async with executing() as runs:
         run_id = runs.start(leaving_behind(f"trap '' TERM; : > {ready};", ready), kill_grace_s=0.3)
         run = runs.executor.running[run_id]
-        await wait_until(lambda: run.exit is not None, description="the first exit", timeout=30)
+        await wait_until(lambda: run.exit is not None, description="the first exit")
         assert not runs.executor.end(run_id, KILL), "its first process has exited: its verdict stands"
         assert not runs.executor.end(run_id, KILL, exited_too=True), "that was its own doing"
         assert run.group.leader_reaped, "its number may be somebody else's"

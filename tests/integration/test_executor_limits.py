@@ -75,7 +75,7 @@ async def test_run_that_cannot_be_watched_for_want_of_a_descriptor_is_watched_la
             machine.setattr(os, "pidfd_open", refuse)
             run_id, killed = runs.start("echo hello"), runs.start("sleep 300")
             runs.executor.end(killed, Ending(by="test"))
-            await wait_until(lambda: killed in runs.outcomes, description="the kill of an unwatched run", timeout=30)
+            await wait_until(lambda: killed in runs.outcomes, description="the kill of an unwatched run")
         assert (await runs.ended(run_id)).output == "hello\n"
         assert runs.outcomes[killed].verdict is Verdict.KILLED
 

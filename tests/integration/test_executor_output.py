@@ -84,7 +84,7 @@ async def test_closing_its_output_does_not_end_a_run(tmp_path: Path) -> None:
     async with executing() as runs:
         run_id = runs.start(f"echo before; exec >&- 2>&-; until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 5")
         run = runs.executor.running[run_id]
-        await wait_until(lambda: run.pipe is None, description="the end of its output", timeout=30)
+        await wait_until(lambda: run.pipe is None, description="the end of its output")
         assert run_id in runs.executor.running
         (tmp_path / "go").touch()
         outcome = await runs.ended(run_id)

@@ -34,7 +34,7 @@ async def test_below_it_is_what_was_seen_of_the_command(last: str) -> None:
     async with executing() as runs:
         run_id = runs.start(f'python3 -c "{TAKE.format(size=40 * MB)}"{last}')
         run = runs.executor.running[run_id]
-        await wait_until(lambda: run.seen_peak_rss > 40 * MB, description="a look at its memory", timeout=30)
+        await wait_until(lambda: run.seen_peak_rss > 40 * MB, description="a look at its memory")
         runs.executor.end(run_id, Ending(by="test"))
         outcome = await runs.ended(run_id)
     assert outcome.max_rss is not None

@@ -130,7 +130,7 @@ def test_what_was_executed_goes_on_where_proc_is_another_namespaces() -> None:
     if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], check=False).returncode:
         pytest.skip("no namespaces here")
     command = [*unshare, sys.executable, "-c", IN_ANOTHER_NAMESPACE]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout == f"{[9] * 6}\n"
 
 

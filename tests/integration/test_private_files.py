@@ -24,7 +24,7 @@ def test_a_worker_uses_no_directory_of_another_user(tmp_path: Path) -> None:
     os.chown(data, 65534, 65534)
     stores = ("--etcd-endpoints", "127.0.0.1:1", "--mongodb-uri", "mongodb://127.0.0.1:1")
     told = subprocess.run(
-        [sys.executable, "-P", "-m", "worker", *stores, "--data-dir", str(data)], check=False, timeout=20,
+        [sys.executable, "-P", "-m", "worker", *stores, "--data-dir", str(data)], check=False, timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert told.returncode == 2
@@ -46,7 +46,7 @@ async def test_files_of_a_worker_are_private_with_any_umask(tmp_path: Path) -> N
             return {str(path.relative_to(data)) for path in data.rglob("*")}
 
         wanted = {"lock", "name", "instance", "guardian.lock", "spool", "spool/cursor"}
-        await wait_until(lambda: wanted <= written(), description="the worker has its files", timeout=20)
+        await wait_until(lambda: wanted <= written(), description="the worker has its files")
         assert {path.name for path in data.rglob("*") if path.stat().st_mode & 0o077} == set()
     finally:
         worker.kill()

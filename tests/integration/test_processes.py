@@ -66,7 +66,7 @@ def test_a_signal_reaches_the_process_that_was_looked_at_and_no_other_of_its_num
         assert not send(replace(looked_at, started=looked_at.started - 1), signal.SIGKILL)
         assert process.poll() is None
         assert send(looked_at, signal.SIGTERM)
-        assert process.wait(timeout=10) == -signal.SIGTERM
+        assert process.wait(timeout=60) == -signal.SIGTERM
         assert not send(looked_at, signal.SIGTERM)
         assert descriptors() == before
 

@@ -17,11 +17,11 @@ from cli.errors import CommandError
 from cli.processes.children import answers, store_specs
 from cli.processes.data_dir import DataDir
 from cli.processes.plan import Options, Plan, make_plan
-from cli.processes.ports import PortClaims, free_loopback_port
+from cli.processes.ports import PortClaims
 from cli.processes.supervisor import Child
 from common.errors import EtcdAccessError
 from common.etcd import EtcdClient, EtcdUser
-from tests.support.etcd_server import VERSIONS, etcd_of
+from tests.support.etcd_server import VERSIONS, etcd_of, free_port
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -58,7 +58,7 @@ async def stores(
     async with AsyncExitStack() as stack:
         stack.enter_context(data.held())
         ports = stack.enter_context(PortClaims())
-        plan = make_plan(Options(data_dir=data.path, port=free_loopback_port()), data, ports, {})
+        plan = make_plan(Options(data_dir=data.path, port=free_port()), data, ports, {})
         etcd, log_store = (Child(spec, print) for spec in store_specs(plan, data, http))
         for child in (etcd, log_store):
             await child.start()
@@ -105,7 +105,7 @@ async def test_data_directory_of_an_etcd_without_users_gets_one(
     async with AsyncExitStack() as stack:
         stack.enter_context(data.held())
         ports = stack.enter_context(PortClaims())
-        plan = make_plan(Options(data_dir=data.path, port=free_loopback_port()), data, ports, {})
+        plan = make_plan(Options(data_dir=data.path, port=free_port()), data, ports, {})
         now = store_specs(plan, data, http)[0]
         etcd = Child(
             replace(now, is_ready=lambda: answers(http, f"http://{plan.manager.etcd_endpoints[0]}/health")), print

@@ -20,9 +20,10 @@ from cli.processes import plan as planning
 from cli.processes.data_dir import DataDir
 from cli.processes.embedded import Found, etcd_version, etcd_warning, find_etcd, find_log_store
 from cli.processes.plan import Options, Plan, make_plan
-from cli.processes.ports import PortClaims, free_loopback_port, holder_of, is_free
+from cli.processes.ports import PortClaims, holder_of, is_free
 from common.access.callers import AuthMode
 from common.errors import ConfigError
+from tests.support.etcd_server import free_port
 
 _GOOD_ETCD = Found(kind="etcd on PATH", program=["etcd"], version="3.5.16")
 _STAND_IN = Found(kind="wheel nx-27017", program=["nx"])
@@ -50,7 +51,7 @@ def listener() -> Iterator[socket.socket]:
 
 
 def _plan(data: DataDir, environ: dict[str, str] | None = None, **options: object) -> Plan:
-    port = free_loopback_port()
+    port = free_port()
     with PortClaims() as ports:
         return make_plan(Options(**{"data_dir": data.path, "port": port, **options}), data, ports, environ or {})  # type: ignore[arg-type]
 
@@ -445,7 +446,7 @@ def test_a_port_is_free_until_somebody_listens(listener: socket.socket) -> None:
 
     assert not is_free("127.0.0.1", taken)
     assert "(pid" in holder_of(taken)
-    free = free_loopback_port()
+    free = free_port()
     assert is_free("127.0.0.1", free)
     with PortClaims() as ports:
         assert ports.take_free((taken, free)) == free
@@ -455,14 +456,14 @@ def test_two_that_choose_at_the_same_time_choose_different_ports(data: DataDir, 
     other = DataDir(tmp_path / "other")
     other.path.mkdir()
     with PortClaims() as first, PortClaims() as second:
-        ours = make_plan(Options(data_dir=data.path, port=free_loopback_port()), data, first, {})
-        theirs = make_plan(Options(data_dir=other.path, port=free_loopback_port()), other, second, {})
+        ours = make_plan(Options(data_dir=data.path, port=free_port()), data, first, {})
+        theirs = make_plan(Options(data_dir=other.path, port=free_port()), other, second, {})
 
     assert len({port for plan in (ours, theirs) for port in plan.etcd_ports}) == 4
 
 
 def test_a_port_of_the_api_is_refused_to_the_second_that_asks(data: DataDir) -> None:
-    port = free_loopback_port()
+    port = free_port()
     with PortClaims() as first:
         assert first.take(port)
         with pytest.raises(CommandError, match=rf"port {port} .* is taken by another etcron up.*--port") as caught:
@@ -474,7 +475,7 @@ def test_a_port_of_the_api_is_refused_to_the_second_that_asks(data: DataDir) -> 
 
 def test_a_port_of_the_api_is_free_to_one_that_asks_for_another_address(data: DataDir, tmp_path: Path) -> None:
     other = _file(tmp_path, "manager.json", host="127.0.0.2")
-    port = free_loopback_port()
+    port = free_port()
     with PortClaims() as first:
         assert first.take(port)
         assert _plan(data, port=port, manager_config=other).manager.api_port == port
@@ -482,7 +483,7 @@ def test_a_port_of_the_api_is_free_to_one_that_asks_for_another_address(data: Da
 
 
 def test_a_claim_of_a_port_goes_with_its_process() -> None:
-    port = free_loopback_port()
+    port = free_port()
     script = "from cli.processes.ports import PortClaims; ours = PortClaims(); "
     script += f"print(ours.take({port}), flush=True); input()"
     command = [sys.executable, "-c", script]

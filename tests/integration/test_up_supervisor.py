@@ -18,10 +18,10 @@ import pytest
 
 from cli.errors import CommandError
 from cli.processes import supervisor
-from cli.processes.ports import free_loopback_port
 from cli.processes.supervisor import Child, ChildSpec, trim_log
 from cli.processes.up import LogEcho
 from common.process.lifecycle import LoopEndedError, Stop, run_loops
+from tests.support.etcd_server import free_port
 from tests.support.waiting import wait_until
 
 _FOREVER = "import signal; print('up', flush=True); signal.pause()"
@@ -136,7 +136,7 @@ async def test_a_child_is_not_ready_while_somebody_else_listens_on_its_port(tmp_
 
 
 async def test_a_child_is_ready_once_what_it_has_started_listens_on_its_port(tmp_path: Path) -> None:
-    port = free_loopback_port()
+    port = free_port()
     script = f"""
     import os, signal, socket
     reading, writing = os.pipe()

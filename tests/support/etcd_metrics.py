@@ -49,6 +49,6 @@ async def writes_for_no_fire(etcd: EtcdClient) -> int:
 
 
 def _metrics(endpoint: str) -> str:
-    with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=60) as answer:
         text: str = answer.read().decode()
         return text

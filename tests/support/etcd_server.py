@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from common.etcd import EtcdClient
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 DYING_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 """Before a command: the kernel kills it when its parent dies. A preexec_fn would fork a process full of threads."""
@@ -169,7 +169,7 @@ class EtcdServer:
         self.launch()
         await self.wait_ready()
 
-    async def wait_ready(self, timeout: float = 20.0) -> None:
+    async def wait_ready(self, timeout: float = PATIENCE_S) -> None:
         """Returns once the server answers linearizable reads."""
         try:
             await wait_until(self._serves, description=f"etcd at {self.endpoint} serves", timeout=timeout)
@@ -238,7 +238,7 @@ class EtcdServer:
         if self._process is not None and self._process.poll() is not None:
             raise AssertionError(f"etcd has exited with {self._process.returncode}")
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(60):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self._tls)
                 try:
                     writer.write(b"GET /health HTTP/1.0\r\n\r\n")
@@ -261,7 +261,7 @@ class EtcdServer:
 
 async def fill(client: EtcdClient) -> None:
     """Writes until the quota does not allow any more (etcd looks at it only every 100 ms)."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             await client.put("0", b"x" * 100_000)
 

@@ -32,7 +32,7 @@ class EventStream:
     async def next(self) -> Event | None:
         """The next event; None at the end of the stream. TimeoutError after 10 s."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while line := (await self.response.content.readline()).decode():
                 if line == "\n" and "event" not in fields:
                     continue  # only that it goes on

@@ -16,8 +16,6 @@ from worker.launcher.unstartable import NotNowError
 from worker.machine.processes import Process, all_processes, run_mark
 from worker.run.executor import Executor, Launch, Outcome, Unguarded
 
-PATIENCE_S = 30
-
 
 class _Told(Unguarded):
     """Notes of which runs and processes a guardian would be told."""
@@ -77,12 +75,12 @@ class Runs:
     async def running(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
         """The same, once it has a process."""
         run_id = self.start(command, **settings)
-        await wait_until(lambda: run_id in self.started, description=f"a process of {run_id}", timeout=PATIENCE_S)
+        await wait_until(lambda: run_id in self.started, description=f"a process of {run_id}")
         return run_id
 
     async def ended(self, run_id: RunId) -> Outcome:
         """The outcome, once it is given."""
-        await wait_until(lambda: run_id in self.outcomes, description=f"{run_id} to end", timeout=PATIENCE_S)
+        await wait_until(lambda: run_id in self.outcomes, description=f"{run_id} to end")
         return self.outcomes[run_id]
 
     async def outcome_of(self, command: str | tuple[str, ...], **settings: Any) -> Outcome:
@@ -94,7 +92,7 @@ class Runs:
         running = self.executor.running
         await wait_until(
             lambda: run_id in running and text in running[run_id].output.text(),
-            description=f"{text!r} from {run_id}", timeout=PATIENCE_S,
+            description=f"{text!r} from {run_id}",
         )  # fmt: skip
 
     def alive(self, run_id: RunId) -> list[Process]:

@@ -66,12 +66,12 @@ class Guarding:
     async def gone(self, run: str) -> int:
         """The exit status of the command, once it has ended."""
         process = self.commands[run]
-        await wait_until(lambda: process.poll() is not None, description=f"the command of {run} has ended", timeout=15)
+        await wait_until(lambda: process.poll() is not None, description=f"the command of {run} has ended")
         return process.wait()
 
     async def ended(self) -> None:
         """The guardian's process is gone."""
-        await wait_until(self.child.has_ended, description="the guardian has ended", timeout=15)
+        await wait_until(self.child.has_ended, description="the guardian has ended")
 
 
 @contextmanager

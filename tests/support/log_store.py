@@ -110,7 +110,7 @@ class LogStoreServer:
         """Starts the server and waits until it serves; AssertionError with the end of its output when it does not."""
         self.launch()
         try:
-            await wait_until(self._serves, description=f"the log store on port {self.port} serves", timeout=30)
+            await wait_until(self._serves, description=f"the log store on port {self.port} serves")
         except AssertionError as error:
             tail = self.data_dir.with_suffix(".out").read_text(errors="replace")[-2000:]
             raise AssertionError(f"{error}\n{tail}") from None

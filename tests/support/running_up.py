@@ -12,12 +12,10 @@ from pathlib import Path
 import aiohttp
 import psutil
 
-from cli.processes.ports import free_loopback_port
-from tests.support.etcd_server import chosen_etcd, usual_etcd
+from tests.support.etcd_server import chosen_etcd, free_port, usual_etcd
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-STARTS_WITHIN_S = 60.0
 _FROM_THE_CHECKOUT = (sys.executable, "-P", "-m", "cli")
 
 
@@ -44,9 +42,7 @@ class RunningUp:
 
     async def ends(self) -> int:
         """Its exit status, once it has ended."""
-        await wait_until(
-            lambda: self.process.poll() is not None, description=f"up has ended: {self.out}", timeout=STARTS_WITHIN_S
-        )
+        await wait_until(lambda: self.process.poll() is not None, description=f"up has ended: {self.out}")
         return self.process.returncode
 
     def children(self) -> list[psutil.Process]:
@@ -66,7 +62,7 @@ async def running_up(
 
     From the checkout it finds ``etcd``, or that of all tests, on its PATH; elsewhere only what ETCD names.
     """
-    port, printed = free_loopback_port(), directory / "printed"
+    port, printed = free_port(), directory / "printed"
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(directory), **(environ or {})}
     if (etcd := etcd or (usual_etcd() if command is _FROM_THE_CHECKOUT else chosen_etcd())) is not None:
         (directory / "bin").mkdir(exist_ok=True)
@@ -89,7 +85,6 @@ async def running_up(
             await wait_until(
                 lambda: "etcron is up" in running.out or process.poll() is not None,
                 description="etcron is up",
-                timeout=STARTS_WITHIN_S,
             )
             assert process.poll() is None, running.out
             yield running

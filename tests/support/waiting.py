@@ -6,6 +6,9 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 
+PATIENCE_S = 60.0
+"""After so long there is a fault: no promise, for two cores that have fifty things to do are slow with each."""
+
 _LOOK_AT_MOST_EVERY_S = 0.01
 _LOOK_AT_LEAST_EVERY_S = 0.2
 _LOOK_AT_LAST_EVERY_S = 1.0
@@ -16,7 +19,7 @@ async def wait_until(
     predicate: Callable[[], bool | Awaitable[bool]],
     *,
     description: str,
-    timeout: float = 30.0,
+    timeout: float = PATIENCE_S,
     at_most_every_s: float = _LOOK_AT_MOST_EVERY_S,
 ) -> None:
     """Returns as soon as the predicate holds; AssertionError with the description when it does not in time.

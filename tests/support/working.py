@@ -176,9 +176,9 @@ class World:
     async def sessions(self, worker: str = "w1") -> list[KeyValue]:
         return [kv async for page in self.etcd.read_prefix(self.keys.worker_sessions(worker)) for kv in page.kvs]
 
-    async def record(self, run_id: RunId, *, timeout: float = 15) -> dict[str, Any]:
+    async def record(self, run_id: RunId) -> dict[str, Any]:
         """What the log store says of the run, once it does."""
-        await wait_until(lambda: self._has_record(run_id), description=f"the log store has {run_id}", timeout=timeout)
+        await wait_until(lambda: self._has_record(run_id), description=f"the log store has {run_id}")
         return cast(dict[str, Any], await self.runlog.run(str(run_id)))
 
     async def _has_record(self, run_id: RunId) -> bool:
@@ -214,9 +214,7 @@ class Working:
         return scheduler.session is not None and self.parts.admission.takes_fires
 
     async def deciding(self) -> None:
-        await wait_until(
-            lambda: self.task.done() or self.is_deciding(), description=f"{self.identity.worker} decides", timeout=20
-        )
+        await wait_until(lambda: self.task.done() or self.is_deciding(), description=f"{self.identity.worker} decides")
         assert not self.task.done(), self.task.exception()
 
     async def deciding_after(self, session: Session) -> None:

@@ -19,7 +19,7 @@ def _run(line: str, *, buffered: bool = True) -> subprocess.CompletedProcess[str
     """A line for the shell in which ``$ETCRON`` is the program."""
     flag = "" if buffered else "-u "
     environ = {"PATH": "/usr/bin:/bin", "ETCRON": f"{sys.executable} {flag}-m cli"}
-    return subprocess.run(["sh", "-c", line], cwd=_ROOT, env=environ, capture_output=True, text=True, timeout=30)
+    return subprocess.run(["sh", "-c", line], cwd=_ROOT, env=environ, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("buffered", [True, False])

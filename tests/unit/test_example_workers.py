@@ -57,7 +57,7 @@ async def test_each_worker_is_asked_to_stop_once(tmp_path: Path, by_hand: bool) 
             expected = ["up", "SIGINT" if by_hand else "SIGTERM"]
             await wait_until(lambda: all(len(one) > 1 for one in told()), description="both were asked to stop")
             ending.write(b"..")
-            assert script.wait(timeout=30) == 0
+            assert script.wait(timeout=60) == 0
         finally:
             script.kill()
             script.wait()

@@ -127,7 +127,7 @@ def test_a_group_whose_grace_is_over_is_killed_before_the_table_of_processes_is_
     monkeypatch.setattr("worker.guardian.ends.find_leftovers", looked)
     ends.look(99.9)
     ends.look(100.0)
-    command.wait(timeout=10)
+    command.wait(timeout=60)
     assert lived_at_look[0]
     assert [record.__dict__["action"] for record in caplog.records] == ["guardian.kill"]
     leader.close()
@@ -138,7 +138,7 @@ def test_a_group_that_has_ended_in_its_grace_is_not_said_to_be_killed(
 ) -> None:
     ends, leader = Ends(INSTANCE), leader_of(command)
     ends.begin(RUN, leader, kill_at=100.0)
-    command.wait(timeout=10)
+    command.wait(timeout=60)
     ends.look(100.0)
     ends.look(100.0)
     assert not ends.busy
@@ -155,7 +155,7 @@ def test_what_may_still_come_is_looked_for_however_long_there_is_nothing() -> No
     assert ends.busy
     with sleeping(MARKS) as process:
         ends.look(100.0)
-        assert process.wait(timeout=10) == -signal.SIGKILL
+        assert process.wait(timeout=60) == -signal.SIGKILL
     ends.nothing_more_comes()
     for _ in range(2):
         ends.look(100.0)
@@ -205,7 +205,7 @@ def test_the_earlier_of_two_graces_counts_and_a_leader_that_becomes_known(comman
     ends.begin(RUN, None, kill_at=100.0, term=False)
     ends.begin(RUN, leader, kill_at=200.0, term=False)
     ends.look(100.0)
-    assert command.wait(timeout=10) == -signal.SIGKILL
+    assert command.wait(timeout=60) == -signal.SIGKILL
     leader.close()
 
 
@@ -248,7 +248,7 @@ def test_what_its_worker_has_sent_a_term_gets_none_until_the_worker_is_gone(coun
     with sleeping(MARKS) as process:
         ends.begin(RUN, None, kill_at=100.0)
         ends.look(1.0)
-        assert process.wait(timeout=10) == -signal.SIGTERM
+        assert process.wait(timeout=60) == -signal.SIGTERM
 
 
 def test_a_stopped_process_that_is_known_by_its_marks_takes_its_term(command: subprocess.Popen[bytes]) -> None:
@@ -256,7 +256,7 @@ def test_a_stopped_process_that_is_known_by_its_marks_takes_its_term(command: su
     ends = Ends(INSTANCE)
     ends.begin(RUN, None, kill_at=100.0)
     ends.look(1.0)
-    assert command.wait(timeout=10) == -signal.SIGTERM
+    assert command.wait(timeout=60) == -signal.SIGTERM
 
 
 def test_a_process_that_leads_no_group_is_not_the_first_of_a_run() -> None:
@@ -298,7 +298,7 @@ def test_without_a_descriptor_the_group_is_signalled_by_its_number_unless_that_w
     other.send(signal.SIGKILL)
     assert command.poll() is None
     leader.send(signal.SIGTERM)
-    assert command.wait(timeout=10) == -signal.SIGTERM
+    assert command.wait(timeout=60) == -signal.SIGTERM
 
 
 def test_a_number_that_was_given_away_is_nobodys_any_more_also_when_that_one_is_gone(

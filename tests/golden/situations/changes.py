@@ -296,7 +296,7 @@ async def oldest_former_spec_is_forgotten_while_the_log_store_is_away(stage: Sta
 
         async with stage.recorded(lambda told: str(told["then"][0].get("delete")).startswith("versions/")):
             await manager.save(job(command="echo last"))
-            await wait_until(is_gone, description="the oldest is forgotten", timeout=30)
+            await wait_until(is_gone, description="the oldest is forgotten")
 
 
 @situation

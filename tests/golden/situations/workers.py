@@ -163,7 +163,7 @@ async def claimed(
             return await world.runlog.run(str(request.run_id)) is not None and not await world.entries()
 
         async with stage.recorded(touching("requests/"), losing=losing), working(world.place):
-            await wait_until(is_over, description="it has run", timeout=20)
+            await wait_until(is_over, description="it has run")
 
 
 @situation
@@ -266,7 +266,7 @@ async def settled(
                 if ending is not None:
                     await worker.deciding()
                     ending.kill()
-                await wait_until(is_over, description="it is settled", timeout=20)
+                await wait_until(is_over, description="it is settled")
 
 
 @situation

@@ -135,7 +135,7 @@ async def test_run_of_a_machine_that_does_not_come_back_is_given_up(etcron: Etcr
         shown: dict[str, str] = (await etcron.ok("run", "show", str(run), "-o", "json")).json
         return (shown.get("status"), shown.get("reason")) == ("lost", why)
 
-    await wait_until(is_lost, description="it is given up", timeout=30)
+    await wait_until(is_lost, description="it is given up")
     assert (asked.status, asked.out) in ((0, f"{run} is lost: {why}\n"), (1, "")), asked
     assert (await etcron.ok("job", "run", "gone", "--wait")).out == "again\n"
 

@@ -343,7 +343,7 @@ async def test_log_store_that_is_away_holds_up_neither_a_change_nor_a_kill(place
         assert manager.parts.audit.waiting >= 2
         await wait_until(lambda: manager.parts.audit.not_on_disk == 0, description="all is on the disk")
         await own_store.start()
-        await wait_until(lambda: manager.parts.audit.waiting == 0, description="all is delivered", timeout=30)
+        await wait_until(lambda: manager.parts.audit.waiting == 0, description="all is delivered")
         assert [one["action"] for one in await entries(manager, headers)] == ["job.save", "job.save", "job.kill"]
 
 

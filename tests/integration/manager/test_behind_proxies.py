@@ -17,9 +17,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from cli.processes.ports import free_loopback_port
 from tests.support.access import Accessing, as_administrator
 from tests.support.certificates import Authority
+from tests.support.etcd_server import free_port
 from tests.support.managing import Managed, Place, managing
 from tests.support.tls_proxy import TlsProxy
 from tests.support.waiting import wait_until
@@ -111,7 +111,7 @@ class Proxied:
 
 @asynccontextmanager
 async def proxied(name: str, directory: Path, manager: Managed, *, knows_users: bool = False) -> AsyncIterator[Proxied]:
-    authority, port = Authority(directory / "tls"), free_loopback_port()
+    authority, port = Authority(directory / "tls"), free_port()
     web = authority.pair("web", NAME)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(web.cert, web.key)
@@ -136,7 +136,7 @@ async def serving(command: list[str], one: Proxied, directory: Path) -> AsyncIte
             except aiohttp.ClientConnectionError:
                 return False
 
-        await wait_until(answers, description="the proxy passes calls on", timeout=20)
+        await wait_until(answers, description="the proxy passes calls on")
         yield one
     finally:
         if process.returncode is None:
@@ -157,7 +157,7 @@ async def test_a_browser_changes_things_and_hears_of_them_at_once(place: Place, 
             browser = {**admin, "Origin": proxy.origin, "Sec-Fetch-Site": "same-origin"}
             async with proxy.call("PUT", "/api/v1/jobs/j", headers=browser, json=job) as answer:
                 assert answer.status == 201, await answer.text()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 heard = b""
                 while b'"j"' not in heard:
                     heard += await events.content.readany()

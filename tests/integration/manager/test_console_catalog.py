@@ -38,7 +38,7 @@ async def test_ten_thousand_jobs_are_listed_without_asking_etcd(
             answer = await manager.http.get("/api/v1/jobs", params={"limit": "1"})
             return answer.status == 200 and (await answer.json())["total"] == MANY
 
-        await wait_until(complete, description="all jobs to be known", timeout=30)
+        await wait_until(complete, description="all jobs to be known")
         await manager.parts.etcd.close()  # whoever asks etcd now gets an error
         for query in ({}, {"q": "shard 77"}, {"label": "team=media", "state": "paused"}, {"q": "nothing like it"}):
             began = time.perf_counter()
@@ -99,7 +99,7 @@ async def test_while_etcd_is_away_it_shows_what_it_last_knew_and_since_when(plac
         async def warned() -> bool:
             return bool((await manager.get("/api/v1/jobs"))["warnings"])
 
-        await wait_until(warned, description="a warning", timeout=15)
+        await wait_until(warned, description="a warning")
         page = await manager.get("/api/v1/jobs")
         assert [row["name"] for row in page["items"]] == ["j"]
         assert "jobs and runs are shown as they were at 20" in page["warnings"][0]
@@ -115,7 +115,7 @@ async def test_while_etcd_is_away_it_shows_what_it_last_knew_and_since_when(plac
         async def well() -> bool:
             return not (await manager.get("/api/v1/jobs"))["warnings"]
 
-        await wait_until(well, description="the catalog to be in step", timeout=15)
+        await wait_until(well, description="the catalog to be in step")
 
 
 async def test_before_etcd_has_been_read_there_is_no_empty_list(own_etcd: EtcdServer, log_store: LogStore) -> None:
@@ -128,7 +128,7 @@ async def test_before_etcd_has_been_read_there_is_no_empty_list(own_etcd: EtcdSe
             async def listed() -> bool:
                 return (await manager.http.get("/api/v1/jobs")).status == 200
 
-            await wait_until(listed, description="the list", timeout=20)
+            await wait_until(listed, description="the list")
 
 
 async def test_log_store_away_leaves_the_list(place: Place) -> None:

@@ -179,7 +179,7 @@ async def test_a_browser_that_takes_nothing_is_cut_off_and_disturbs_nobody(live:
                 clients = live.parts.events._clients
                 return any(one._is_last for one in clients) or len(clients) == 1  # the kernel may be sooner
 
-            await wait_until(flooded, description="the slow one to fall behind", timeout=60)
+            await wait_until(flooded, description="the slow one to fall behind")
             live.parts.events.close()
             await stream.rest()
         await wait_until(lambda: len(live.parts.events) == 0, description="the slow one to be cut off")

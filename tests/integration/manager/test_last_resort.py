@@ -129,8 +129,8 @@ async def test_audit_has_who_was_made_an_administrator_and_each_recovery(place: 
         async def are_taken() -> bool:
             return await manager.etcd.count(keys.notes) == 0
 
-        await wait_until(are_taken, description="the manager has taken the notes", timeout=20)
-        await wait_until(lambda: audit.waiting == 0, description="the log store has the audit", timeout=20)
+        await wait_until(are_taken, description="the manager has taken the notes")
+        await wait_until(lambda: audit.waiting == 0, description="the log store has the audit")
 
         async def entry(action: str) -> dict[str, Any]:
             [found] = (await manager.get(f"/api/v1/audit?action={action}"))["items"]
@@ -147,5 +147,5 @@ async def test_note_that_cannot_be_read_is_an_entry_too(place: Place) -> None:
         await manager.etcd.put(key, b'{"ms": "x"')
         audit = manager.parts.audit
         async with running(audit.tell_head()):
-            await wait_until(lambda: audit.head.seq >= 2, description="the audit has it", timeout=20)
+            await wait_until(lambda: audit.head.seq >= 2, description="the audit has it")
         assert await manager.etcd.get(key) is None

@@ -270,7 +270,7 @@ async def test_process_serves_both_and_removes_its_socket(place: Place, tmp_path
     flags = ("--api-port", "0", "--auth", "required", "--trust-owner", "true", "--socket", str(path))
     async with process(place, tmp_path, *flags) as (running, log):
         address = await address_of(log)
-        await wait_until(path.exists, description="the socket to be there", timeout=10)
+        await wait_until(path.exists, description="the socket to be there")
         port = ("127.0.0.1", int(address.rpartition(":")[2]))
         async with ClientSession() as http, http.get(address + JOBS) as answer:
             assert answer.status == 200

@@ -67,7 +67,7 @@ async def test_client_that_leaves_in_the_middle_of_a_list_is_no_error(
     response = await manager.http.get("/job/list")
     await response.content.readany()
     response.close()
-    await asyncio.wait_for(left.wait(), 10)
+    await asyncio.wait_for(left.wait(), 60)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
     head = await manager.http.head("/job/list")
     assert (head.status, await head.read()) == (200, b"")

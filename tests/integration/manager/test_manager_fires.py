@@ -452,7 +452,7 @@ async def test_while_etcd_is_away_it_is_said_and_no_fire_passes_for_one_that_wai
         await join(manager, "w1")
         await manager.write([record_of(RunId.planned("j", minute - 3 * MINUTE_MS))])
         proxy.set(Mode.SWALLOW)
-        await wait_until(lambda: manager.parts.watching.stale_since_ms is not None, description="silence", timeout=15)
+        await wait_until(lambda: manager.parts.watching.stale_since_ms is not None, description="silence")
         document = await fires(manager, minute - 3 * MINUTE_MS, minute - MINUTE_MS)
         assert verdicts(document, minute) == {1: "unknown", 2: "unknown", 3: "success"}
         assert document["items"][0]["reason"] == "this manager cannot reach etcd, which knows what became of it"
@@ -544,7 +544,7 @@ async def test_what_an_edit_skips_says_by_whom_and_what_had_held_it_up(manager: 
 
 async def test_the_answers_are_these_to_the_letter(manager: Managed) -> None:
     """Every kind of fire, in both lists: each field, in its order."""
-    await wait_until(lambda: 3_000 < now_ms() % MINUTE_MS < 40_000, description="the minute is young", timeout=30)
+    await wait_until(lambda: 3_000 < now_ms() % MINUTE_MS < 40_000, description="the minute is young")
     minute = await save(manager, retry={"limit": 3})
     at = [RunId.planned("j", minute - number * MINUTE_MS) for number in range(30)]
     again = [RunId.planned("j", minute - number * MINUTE_MS, 2) for number in range(30)]

@@ -116,4 +116,4 @@ async def test_who_takes_nothing_of_a_long_answer_is_cut_off(place: Place) -> No
             # The head of the answer is there: it has begun.
             assert b" 200 " in await asyncio.get_running_loop().sock_recv(connection, 15)
             server = manager.http.server.handler
-            await wait_until(lambda: not server.connections, description="the manager has let go", timeout=20)
+            await wait_until(lambda: not server.connections, description="the manager has let go")

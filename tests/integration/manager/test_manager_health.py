@@ -186,7 +186,7 @@ async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: Lo
             async def is_ready() -> bool:
                 return (await manager.http.get("/readyz")).status == 200
 
-            await wait_until(is_ready, description="the manager to be ready", timeout=20)
+            await wait_until(is_ready, description="the manager to be ready")
             await manager.save(JOB)
 
 
@@ -224,7 +224,7 @@ async def test_etcd_whose_json_gateway_lets_everybody_in_is_named_until_it_is_cl
         async def is_closed() -> bool:
             return not await is_named()
 
-        await wait_until(is_closed, description="it is asked again", timeout=20)
+        await wait_until(is_closed, description="it is asked again")
 
 
 async def test_etcd_without_its_json_gateway_is_well(
@@ -265,7 +265,7 @@ async def test_etcd_that_is_full_is_why_nothing_is_saved_and_nothing_starts(
         async def is_said() -> bool:
             return {fire["reason"] for fire in (await manager.get("/api/v1/jobs/j/fires"))["recent"]} == {ETCD_IS_FULL}
 
-        await wait_until(is_said, description="the fire to say why it waits", timeout=20)
+        await wait_until(is_said, description="the fire to say why it waits")
         assert (await manager.get("/api/v1/jobs/j"))["waiting"]["reason"] == ETCD_IS_FULL
         glance = manager.parts.health.glance(etcd_silent_since_ms=None)
         assert (glance["etcd"], glance["logStore"], glance["problem"]) == ("full", "ok", ETCD_IS_FULL)
@@ -292,7 +292,7 @@ async def test_coming_and_going_is_logged_once(
         async def is_ready() -> bool:
             return (await manager.http.get("/readyz")).status == 200
 
-        await wait_until(is_ready, description="the manager to be ready again", timeout=20)
+        await wait_until(is_ready, description="the manager to be ready again")
         assert actions() == ["etcd.unreachable", "etcd.reachable"]
 
 

@@ -50,7 +50,7 @@ async def test_deleted_jobs_are_found_in_the_log_store_too(
     for name in ("a", "b", "c"):
         await working_manager.call("PUT", f"/api/v1/jobs/{name}", SPEC)
         await working_manager.call("DELETE", f"/api/v1/jobs/{name}")
-        await wait_until(lambda: _none_pending(working_manager), description="it is delivered", timeout=20)
+        await wait_until(lambda: _none_pending(working_manager), description="it is delivered")
     await working_manager.call("PUT", "/api/v1/jobs/b", SPEC)
     await wait_until(lambda: "b" in working_manager.parts.watching.catalog, description="it is seen")
     items = (await working_manager.get("/api/v1/deleted-jobs"))["items"]
@@ -62,7 +62,7 @@ async def test_deleted_jobs_are_found_in_the_log_store_too(
     for look_at in (500, 2):  # all at once, and one by one, as each page looks at one more
         monkeypatch.setattr("manager.api.versions._DELETIONS", look_at)
         assert await deleted_one_by_one(working_manager) == ["a", "b", "c"]
-        await wait_until(lambda: _none_pending(working_manager), description="all is delivered", timeout=20)
+        await wait_until(lambda: _none_pending(working_manager), description="all is delivered")
 
 
 @pytest.mark.parametrize("cursor", ["null", "1", "1-", "-1", "1-2-3", "\u0661-2", "9" * 19 + "-1"])
@@ -90,7 +90,7 @@ async def test_a_save_that_changes_nothing_makes_no_version(manager: Managed) ->
 async def test_versions_go_into_the_log_store_and_out_of_etcd(working_manager: Managed) -> None:
     for number in range(60):
         await put(working_manager, command=f"echo {number}")
-    await wait_until(lambda: _none_pending(working_manager), description="all versions are delivered", timeout=20)
+    await wait_until(lambda: _none_pending(working_manager), description="all versions are delivered")
     items = (await working_manager.get(_VERSIONS))["items"]
     assert len(items) == 51  # the current one and 50 former ones
     oldest = await working_manager.get(f"{_VERSIONS}/{items[-1]['revision']}")
@@ -109,7 +109,7 @@ async def test_of_what_the_log_store_does_not_take_the_newest_50_of_a_job_stay(p
         async def are_few() -> bool:
             return await manager.etcd.count(f"{manager.keys.versions}j/") == 50
 
-        await wait_until(are_few, description="the oldest are forgotten", timeout=30)
+        await wait_until(are_few, description="the oldest are forgotten")
         kept = [json.loads(kv.value)["spec"] async for page in manager.etcd.read_prefix(f"{manager.keys.versions}j/")
                 for kv in page.kvs]  # fmt: skip
         assert {spec["command"] for spec in kept} == {f"echo {number}" for number in range(10, 60)}

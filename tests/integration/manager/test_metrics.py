@@ -227,7 +227,7 @@ async def test_what_was_before_etcd_went_away_is_not_told_as_what_is(place: Plac
         await manager.call("PUT", "/api/v1/jobs/j", JOB)
         assert (await scrape(manager))["etcron_jobs{state=enabled}"] == 1
         proxy.set(Mode.SWALLOW)
-        await wait_until(lambda: manager.parts.watching.stale_since_ms is not None, description="silence", timeout=15)
+        await wait_until(lambda: manager.parts.watching.stale_since_ms is not None, description="silence")
         samples = await scrape(manager)
         assert samples["etcron_etcd_up"] == 0
         assert not {name for name in samples if name.startswith(("etcron_jobs{", "etcron_runs_open"))}
@@ -236,7 +236,7 @@ async def test_what_was_before_etcd_went_away_is_not_told_as_what_is(place: Plac
         async def told() -> bool:
             return (await scrape(manager)).get("etcron_jobs{state=enabled}") == 1
 
-        await wait_until(told, description="the jobs are told again", timeout=15)
+        await wait_until(told, description="the jobs are told again")
 
 
 async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Place, log_store: LogStore) -> None:
@@ -246,7 +246,7 @@ async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Plac
     ):
         assert (await scrape(manager))["etcron_log_store_up"] == 1
         proxy.set(Mode.SWALLOW)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             samples = await scrape(manager)
     assert samples["etcron_log_store_up"] == 0
     assert "etcron_jobs_failing" not in samples

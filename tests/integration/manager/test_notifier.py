@@ -86,7 +86,7 @@ class Telling:
             return sorted(await self.said()) == sorted(expected)
 
         try:
-            await wait_until(is_said, description="", timeout=15)
+            await wait_until(is_said, description="")
         except AssertionError:
             assert sorted(await self.said()) == sorted(expected)
 
@@ -96,7 +96,7 @@ class Telling:
         async def is_empty() -> bool:
             return not await self.manager.runlog.read_outbox(1)
 
-        await wait_until(is_empty, description="the outbox is empty", timeout=30)
+        await wait_until(is_empty, description="the outbox is empty")
 
     async def open(self) -> list[Alert]:
         return open_alerts(await self.manager.runlog.alerts.read())
@@ -340,7 +340,7 @@ async def test_notices_wait_for_a_log_store_that_is_away_which_is_told_without_i
             await here.says("ops: problem failed")
             await here.has_taken_all()
             store.pause()
-            await wait_until(lambda: len(receiver.got) == 1, description="its absence is told", timeout=60)
+            await wait_until(lambda: len(receiver.got) == 1, description="its absence is told")
             assert receiver.got[0].body["data"]["events"][0]["kind"] == "log-store-away"
             store.resume()
             await here.happens(_failed("second"))

@@ -85,7 +85,7 @@ async def test_the_day_is_what_its_runs_came_to_and_what_happened(working_manage
     async def has_audit() -> bool:
         return len(await events()) == 5
 
-    await wait_until(has_audit, description="the log store has the audit, and the alerts are read again", timeout=20)
+    await wait_until(has_audit, description="the log store has the audit, and the alerts are read again")
     told = [(one["kind"], one["reason"]) for one in await events()]
     assert told == [
         ("undrained", None), ("drained", "new disks"), ("refusing", "its disk is full"), ("joined", None),

@@ -72,7 +72,7 @@ class Sending:
                 one is not None and one.state is state and error in one.error and one.tries >= tries for one in there
             )
 
-        await wait_until(is_so, description=f"{len(notices)} notices are {state} {error}", timeout=30)
+        await wait_until(is_so, description=f"{len(notices)} notices are {state} {error}")
 
 
 @asynccontextmanager
@@ -279,7 +279,7 @@ async def test_a_mail_server_that_stops_answering_is_given_up_at_that_step(mail_
     way = Email(ChannelSecrets(None), Tls(), step_s=0.5)
     sent = way.send("ops", channel, Message(id="one", notices=("one",), content=content))
     with pytest.raises(PutOffError, match=f"127.0.0.1:{mail_server.port}"):
-        await asyncio.wait_for(sent, 10)
+        await asyncio.wait_for(sent, 60)
     await mail_server.stop()
 
 
@@ -513,7 +513,7 @@ async def test_while_the_log_store_is_away_nothing_is_lost_or_sent_twice(
             await here.mails_to(mail_server)
             mail_server.on_mail = store.pause  # it is taken, and that cannot be noted
             await here.put(failed())
-            await wait_until(lambda: "notices wait" in caplog.text, description="the log store is away", timeout=30)
+            await wait_until(lambda: "notices wait" in caplog.text, description="the log store is away")
             mail_server.on_mail = None
             store.resume()
             await here.put(failed(1))

@@ -144,14 +144,12 @@ async def test_a_killed_worker_that_starts_again_settles_what_was_its_own(
     try:
         run_id = await world.ask(job, SystemClock().wall_ms())
         pids = tmp_path / "pids"
-        await wait_until(
-            lambda: pids.exists() and pids.read_text().endswith("\n"), description="the command runs", timeout=20
-        )
+        await wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), description="the command runs")
         pid = int(pids.read_text())
         assert Path(f"/proc/{pid}").exists()
         await process.end(signal.SIGKILL)  # its guardian ends the command now, or its next start does
         process.start()
-        record = await world.record(run_id, timeout=20)
+        record = await world.record(run_id)
         assert (record["status"], record["reason"]) == ("lost", "worker restarted")
         assert record["command"].startswith("echo $$")
         assert not await world.has(world.keys.lock("job"))
@@ -233,7 +231,7 @@ async def test_the_spool_keeps_a_delivered_verdict_until_etcd_knows_of_it(place:
         assert list(await later.find_former({str(run_id)})) == [str(run_id)]
         await later.close()
         proxy.set(Mode.PASS)
-        await wait_until(lambda: not_there(world, run_id), description="its key is deleted", timeout=30)
+        await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
 
 
 async def not_there(world: World, run_id: RunId) -> bool:

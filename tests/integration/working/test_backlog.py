@@ -56,7 +56,7 @@ async def test_run_keys_that_wait_are_bounded_and_every_record_comes_in_the_end(
             await world.ask(jobs[name], now_ms + number, name=name)
             for number, name in enumerate(names * (RUNS // len(names)))
         ]
-        await wait_until(lambda: spool.pending == RUNS, description="all runs are in the spool", timeout=20)
+        await wait_until(lambda: spool.pending == RUNS, description="all runs are in the spool")
         await wait_until(lambda: not worker.parts.settlement.unsettled, description="etcd is as it will be")
         assert await run_keys(world) == KEYS
         assert all(run.record is not None and not run.record.output for run in worker.parts.table)
@@ -65,7 +65,7 @@ async def test_run_keys_that_wait_are_bounded_and_every_record_comes_in_the_end(
         await wait_until(lambda: not worker.parts.settlement.unsettled, description="etcd is as it will be")
         assert await run_keys(world) == KEYS // 3
         away.set(Mode.PASS)
-        await wait_until(lambda: spool.pending == 0, description="all is delivered", timeout=20)
+        await wait_until(lambda: spool.pending == 0, description="all is delivered")
 
         async def nothing_left() -> bool:
             return await run_keys(world) == 0
@@ -92,10 +92,10 @@ async def test_a_run_that_had_ended_before_its_worker_was_killed_is_not_run_agai
         async def ended() -> bool:
             return evidence.exists() and not await world.has(world.keys.lock("job"))
 
-        await wait_until(ended, description="the run has ended", timeout=20)
+        await wait_until(ended, description="the run has ended")
         await process.end(signal.SIGKILL)
         process.start()
-        await wait_until(lambda: "settled 1 runs" in process.log, description="it is settled", timeout=20)
+        await wait_until(lambda: "settled 1 runs" in process.log, description="it is settled")
         entry = await world.entry(run_id)
         assert entry is not None
         assert (entry.state, await world.requests()) == (EntryState.OPEN, [])

@@ -160,7 +160,7 @@ async def test_that_too_few_are_left_to_compare_makes_no_wrong_clock_right(own: 
 
 async def test_clock_that_has_not_jumped_is_judged_however_badly_it_was_measured(own: Own) -> None:
     assert await own.told(100, within_ms=600) is None
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await own.check.first()  # waits for nothing
 
 
@@ -271,7 +271,7 @@ async def test_jump_is_looked_into_at_once(own: Own) -> None:
     async with running(own.check.run()):
         await wait_until(lambda: own.check.clocks == Clocks(count=7), description="it has looked")
         own.jump(30_000)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await heard.wait()
 
 
@@ -279,7 +279,7 @@ async def test_jump_is_looked_into_at_once(own: Own) -> None:
 async def test_first_decision_waits_no_longer_than_that(own: Own, others: bool, for_s: float) -> None:
     await own.told(None, others=others)
     own.check._first_s = own.clock.monotonic() - for_s
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await own.check.first()
 
 
@@ -325,7 +325,7 @@ async def test_first_decision_waits_for_nobody_where_one_other_beats_and_that_of
     own = checked(world, FakeClock(), is_patient=is_patient)
     for process in others:
         await world.etcd.put(world.keys.beat(process), b"{}")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await own.check.first()
     assert own.check.awaited is None
 

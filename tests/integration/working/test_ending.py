@@ -319,9 +319,9 @@ async def test_guardian_knows_of_it_until_it_is_written_down(place: Place, world
         command = f"trap '' TERM; env -i cat {mount.directory}/file & exit 3"
         job = await world.save(command=command, killGraceSeconds=1)
         run_id = await world.ask(job, SystemClock().wall_ms())
-        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel", timeout=30)
+        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
         in_the_way.mkdir()
-        await world.record(run_id, timeout=30)
+        await world.record(run_id)
         assert process.popen is not None
         process.popen.send_signal(signal.SIGSTOP)  # once the disk takes it again it writes nothing: its guardian does
         in_the_way.rmdir()
@@ -377,10 +377,10 @@ async def test_what_the_guardian_could_not_end_keeps_its_lock(
         command = f"trap '' TERM; env -i cat {mount.directory}/file & {then}"
         job = await world.save(command=command, killGraceSeconds=1)
         run_id = await world.ask(job, SystemClock().wall_ms())
-        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel", timeout=30)
+        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
         await process.end(signal.SIGKILL)
         file = place.directory / "w1" / "ending.json"
-        await wait_until(file.exists, description="the guardian has given up", timeout=30)
+        await wait_until(file.exists, description="the guardian has given up")
         async with working(place) as worker:
             await worker.deciding()
             assert await is_locked(world)

@@ -114,7 +114,7 @@ async def test_a_worker_lives_its_whole_life_under_its_role(
         async def found() -> bool:
             return any(one["status"] == status for one in await world.records(job))
 
-        await wait_until(found, description=f"a record of {job}: {status}", timeout=40)
+        await wait_until(found, description=f"a record of {job}: {status}")
 
     await save("seconds", cronExpr=EACH_SECOND, jitterSeconds=1)
     await save("failing", cronExpr=EACH_SECOND, command="false", retry={"limit": 1, "delaySeconds": 0}, overlap="allow")
@@ -226,4 +226,4 @@ async def test_worker_whose_role_may_not_read_rules_goes_on_and_tells_problems(
         async def told() -> bool:
             return [str(run)] == [one.run for document in await runlog.read_outbox(9) for one in document.events]
 
-        await wait_until(told, description="the failure is told", timeout=40)
+        await wait_until(told, description="the failure is told")

@@ -25,9 +25,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 
 async def records_of(world: World, run_id: RunId, attempts: int) -> list[dict[str, Any]]:
-    return [
-        await world.record(RunId(run_id.job, run_id.fire, attempt), timeout=30) for attempt in range(1, attempts + 1)
-    ]
+    return [await world.record(RunId(run_id.job, run_id.fire, attempt)) for attempt in range(1, attempts + 1)]
 
 
 async def nothing_left(world: World, job: str = "job") -> None:
@@ -115,7 +113,7 @@ async def test_each_worker_of_a_broadcast_tries_its_own_run_again(place: Place, 
             succeeded = [one for one in await world.records() if one["status"] == "success"]
             return {one["worker"] for one in succeeded} == {"w1", "w2"}
 
-        await wait_until(both_have, description="each has succeeded at its second attempt", timeout=20)
+        await wait_until(both_have, description="each has succeeded at its second attempt")
         for one in await world.records():
             assert one["_id"].startswith(f"job~{one['worker']}@")
             assert one["status"] == ("failed" if one["attempt"] == 1 else "success")
@@ -130,7 +128,7 @@ async def test_newer_fire_takes_the_place_of_a_retry(place: Place, world: World)
         async def is_overtaken() -> bool:
             return any(one["attempt"] == 2 for one in await world.records())
 
-        await wait_until(is_overtaken, description="a retry has its record", timeout=20)
+        await wait_until(is_overtaken, description="a retry has its record")
         [overtaken, *_] = [one for one in await world.records() if one["attempt"] == 2]
         assert (overtaken["status"], overtaken["reason"].split(":")[0]) == ("skipped", "overlap")
 
@@ -162,7 +160,7 @@ async def runs_again(world: World, times: int) -> list[dict[str, Any]]:
     async def are_there() -> bool:
         return len(await successes(world)) >= times
 
-    await wait_until(are_there, description=f"it has run {times} times", timeout=60)
+    await wait_until(are_there, description=f"it has run {times} times")
     return await successes(world)
 
 

@@ -38,7 +38,7 @@ async def run_of(worker: Working, world: World, name: str, command: str = "sleep
 async def other_than(worker: Working, pid: int | None) -> None:
     """Another guardian guards."""
     guardian = worker.parts.guardian
-    await wait_until(lambda: guardian.guarding and guardian.pid != pid, description="another guardian", timeout=20)
+    await wait_until(lambda: guardian.guarding and guardian.pid != pid, description="another guardian")
 
 
 async def test_only_what_holds_a_lock_is_ended_in_words_when_etcd_has_not_answered_for_too_long(

@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cli.processes.ports import free_loopback_port
 from common.clock import SystemClock
 from common.protocol.drain import Drain
 from tests.support.cluster import Process
+from tests.support.etcd_server import free_port
 from tests.support.promql import uses
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
@@ -35,7 +35,7 @@ async def samples(http: aiohttp.ClientSession) -> dict[str, float]:
 
 
 async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place, world: World) -> None:
-    port = free_loopback_port()
+    port = free_port()
     flags = (
         f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
         f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
@@ -53,15 +53,15 @@ async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place
                 except aiohttp.ClientError:
                     return False
 
-            await wait_until(is_ready, description="it takes fires", timeout=30)
+            await wait_until(is_ready, description="it takes fires")
             job = await world.save(command="exit 3", retry={"limit": 1, "delaySeconds": 0})
             before = await samples(http)
-            await world.record(await world.ask(job, SystemClock().wall_ms()), timeout=30)
+            await world.record(await world.ask(job, SystemClock().wall_ms()))
 
             async def has_tried_again() -> bool:
                 return (await samples(http)).get("etcron_retries_total") == 1
 
-            await wait_until(has_tried_again, description="it has tried again", timeout=30)
+            await wait_until(has_tried_again, description="it has tried again")
             after = await samples(http)
             assert after["etcron_records_total{status=failed}{trigger=schedule}"] == 1
             assert after["etcron_records_total{status=failed}{trigger=retry}"] == 1

@@ -30,7 +30,7 @@ async def all_told(world: World, count: int) -> list[Event]:
     async def enough() -> bool:
         return len(await told(world)) >= count
 
-    await wait_until(enough, description=f"{count} events are told", timeout=20)
+    await wait_until(enough, description=f"{count} events are told")
     return await told(world)
 
 
@@ -39,7 +39,7 @@ async def run(world: World, name: str, command: str, attempts: int = 1, **fields
     job = await world.save(name, command, **fields)
     run_id = await world.ask(job, SystemClock().wall_ms(), name=name)
     for attempt in range(1, attempts + 1):
-        await world.record(RunId(run_id.job, run_id.fire, attempt), timeout=20)
+        await world.record(RunId(run_id.job, run_id.fire, attempt))
     return run_id
 
 
@@ -98,7 +98,7 @@ async def test_record_of_a_former_life_is_told_by_what_etcd_and_the_log_store_ha
         await wait_until(is_clean, description="no run key is left")
         assert worker.parts.spool.cursor == 0
     async with working(place) as worker:
-        await wait_until(lambda: worker.parts.spool.cursor == 5, description="all is told", timeout=20)
+        await wait_until(lambda: worker.parts.spool.cursor == 5, description="all is told")
     assert [(one.job, one.run) for one in await told(world)] == [("failed", str(failed.next_attempt))], over
 
 

@@ -89,7 +89,7 @@ async def all_are_told(world: World, *, least: int) -> dict[str, list[Event]]:
         failed = {one["_id"] for one in await world.records("bad") if one["status"] in ("failed", "lost")}
         return not await world.entries() and len(failed) >= least and failed <= events.keys()
 
-    await wait_until(told, description="all failures are told", timeout=40)
+    await wait_until(told, description="all failures are told")
     return events
 
 
@@ -115,7 +115,7 @@ async def test_worker_killed_before_and_after_it_has_told(place: Place, world: W
     await save_jobs(world)
     for failpoint in ("before_outbox:kill:2", "after_outbox:kill:3", "after_ack:kill:3"):
         with worker(place, failpoint) as process:
-            await wait_until(lambda: process.poll() is not None, description=f"killed: {failpoint}", timeout=40)
+            await wait_until(lambda: process.poll() is not None, description=f"killed: {failpoint}")
             assert process.returncode == -signal.SIGKILL, (place.directory / "out").read_text()[-2_000:]
     with worker(place):
         events = await all_are_told(world, least=3)
@@ -130,14 +130,14 @@ async def test_log_store_killed_and_away_for_a_while(place: Place, world: World,
             async def more(seen: int = seen) -> bool:
                 return len(await world.records("bad")) >= seen
 
-            await wait_until(more, description=f"{seen} runs have failed", timeout=40)
+            await wait_until(more, description=f"{seen} runs have failed")
             await own_store.kill()
             then = await mark(world)
 
             async def goes_on(then: int = then) -> bool:
                 return await mark(world) >= then + 2_000
 
-            await wait_until(goes_on, description="fires go on without a log store", timeout=40)
+            await wait_until(goes_on, description="fires go on without a log store")
             await own_store.start()
         events = await all_are_told(world, least=6)
     await the_same_and_no_others(world, events)

@@ -69,7 +69,7 @@ async def fired(world: World, count: int, job: str = "job") -> list[dict[str, An
     async def there() -> bool:
         return len(await world.records(job)) >= count
 
-    await wait_until(there, description=f"{count} fires are recorded", timeout=20)
+    await wait_until(there, description=f"{count} fires are recorded")
     return await world.records(job)
 
 
@@ -80,7 +80,7 @@ async def all_fired(world: World, last_ms: int, names: set[str], job: str = "job
         records = await world.records(job)
         return {one["worker"] for one in records if one["planTime"] == last_ms} >= names
 
-    await wait_until(there, description=f"{names} have fired at {last_ms}", timeout=20)
+    await wait_until(there, description=f"{names} have fired at {last_ms}")
     return await world.records(job)
 
 
@@ -154,7 +154,7 @@ async def test_a_job_of_several_slots_is_not_starved_by_small_ones(place: Place,
         await fired(world, 2, "small-5")
         job = await world.save(command=f"echo begin >> {evidence}; sleep 0.3; echo end >> {evidence}", slots=3)
         run_id = await world.ask(job, whole_second())
-        record = await world.record(run_id, timeout=30)
+        record = await world.record(run_id)
         assert record["status"] == "success"
         smalls = [one for number in range(6) for one in await world.records(f"small-{number}")]
         beside = [
@@ -174,7 +174,7 @@ async def test_a_request_of_one_slot_is_not_starved_by_fires(place: Place, world
         await fired(world, 2, "small-3")
         urgent = await world.ask(await world.save("urgent", priority=100), whole_second(), name="urgent")
         other = await world.ask(await world.save("other"), whole_second(), name="other")
-        records = [await world.record(run_id, timeout=30) for run_id in (urgent, other)]
+        records = [await world.record(run_id) for run_id in (urgent, other)]
         assert [record["status"] for record in records] == ["success", "success"]
         assert records[0]["startTime"] <= records[1]["startTime"]
 
@@ -194,7 +194,7 @@ async def test_runs_take_as_many_slots_as_they_ask_for(place: Place, world: Worl
             assert worker.parts.table.running_slots <= 4
             return len(await world.records()) == 5
 
-        await wait_until(done, description="all have run", timeout=20)
+        await wait_until(done, description="all have run")
         assert most == 2
 
 

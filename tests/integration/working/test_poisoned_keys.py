@@ -114,7 +114,7 @@ async def test_a_document_that_is_no_record_keeps_no_steward_from_its_verdict(pl
         async def is_settled() -> bool:
             return not await world.has(world.keys.lock("job")) and not await world.has(lost.key)
 
-        await wait_until(is_settled, description="its lock is free, and its key gone", timeout=20)
+        await wait_until(is_settled, description="its lock is free, and its key gone")
         assert worker.parts.steward.leading
         later = await world.ask(job, SystemClock().wall_ms())
         assert (await world.record(later))["status"] == "success"

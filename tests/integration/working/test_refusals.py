@@ -95,7 +95,7 @@ async def test_fires_that_may_not_be_decided_hold_up_no_other_job(
         async def the_others_fire() -> bool:
             return all([len(await world.records(name)) >= 3 for name in ("good1", "good2")])
 
-        await wait_until(the_others_fire, description="the other jobs fire", timeout=20)
+        await wait_until(the_others_fire, description="the other jobs fire")
         assert {one["status"] for one in await world.records("good1")} == {"success"}
         assert not await world.records("bad")
         assert refusals(caplog) == 1

@@ -116,7 +116,7 @@ async def test_a_copy_of_its_data_directory_under_another_name_is_refused(place:
         await world.open_run(worker="w1", session=worker.session.id, instance=worker.identity.instance)
         with pytest.raises(ExceptionGroup) as raised:
             async with working(place, "w2", data_dir=copied, lease_ttl_s=SHORT_TTL_S) as second:
-                await wait_until(second.task.done, description="it gives up", timeout=30)
+                await wait_until(second.task.done, description="it gives up")
         error = raised.value
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
@@ -148,7 +148,7 @@ async def test_the_process_says_that_its_name_is_taken(place: Place, tmp_path: P
         try:
             popen = second.popen
             assert popen is not None
-            await wait_until(lambda: popen.poll() is not None, description="it has ended", timeout=20)
+            await wait_until(lambda: popen.poll() is not None, description="it has ended")
             assert popen.returncode == 4
             assert "another live worker is called 'w1'" in second.log
             assert "Traceback" not in second.log
@@ -230,9 +230,9 @@ async def test_a_process_that_is_told_to_stop_while_etcd_is_away_ends_promptly(t
     process = Process("worker", "w", tmp_path / "w", flags)
     process.start()
     try:
-        await wait_until(lambda: "waits for etcd" in process.log, description="it waits for etcd", timeout=20)
+        await wait_until(lambda: "waits for etcd" in process.log, description="it waits for etcd")
         assert "127.0.0.1:1" in process.log
-        assert await process.end(signal.SIGTERM, timeout=5) == 0
+        assert await process.end(signal.SIGTERM) == 0
     finally:
         process.destroy()
 
@@ -244,10 +244,14 @@ async def test_closing_opens_no_new_session(place: Place, world: World) -> None:
 
         async def take_a_while() -> None:
             with suppress(AssertionError):
-                await wait_until(lambda: registry.session is not None, description="a new session", timeout=1.5)
+                await wait_until(
+                    lambda: registry.session is not None,
+                    description="a new session",
+                    timeout=1.5,  # a time, not a deadline: none is to come
+                )
             await close()
 
         worker.agent._spool.close = take_a_while  # type: ignore[method-assign]
         worker.stop.request("enough")
-        await wait_until(worker.task.done, description="it has stopped", timeout=20)
+        await wait_until(worker.task.done, description="it has stopped")
         assert await world.sessions() == []

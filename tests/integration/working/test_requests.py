@@ -39,7 +39,7 @@ async def settled(world: World, count: int) -> list[dict[str, object]]:
     async def done() -> bool:
         return len(await world.records()) == count and not await world.entries()
 
-    await wait_until(done, description=f"{count} runs are recorded, and nothing is open", timeout=20)
+    await wait_until(done, description=f"{count} runs are recorded, and nothing is open")
     return await world.records()
 
 
@@ -146,7 +146,7 @@ async def test_a_claim_whose_answer_was_cut_runs_once(
 
         monkeypatch.setattr(RequestClaim, "transaction", cutting)
         run_id = await world.ask(job, SystemClock().wall_ms())
-        record = await world.record(run_id, timeout=20)
+        record = await world.record(run_id)
         assert record["status"] == "success"
         assert proxy.cuts == 1
         assert evidence.read_text() == "x\n"

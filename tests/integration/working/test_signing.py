@@ -78,7 +78,7 @@ async def witness_fires(worker: Working, world: World, times: int = 2) -> None:
     async def fired() -> bool:
         return len(await world.records("witness")) >= before + times
 
-    await wait_until(fired, description="the witness fires", timeout=30)
+    await wait_until(fired, description="the witness fires")
     assert not worker.task.done()
 
 
@@ -126,7 +126,7 @@ async def test_a_newer_fire_replaces_a_run_although_workers_sign_nothing(
     async def replaced() -> bool:
         return any(one["status"] == "killed" for one in await world.records())
 
-    await wait_until(replaced, description="a run is replaced", timeout=30)
+    await wait_until(replaced, description="a run is replaced")
 
 
 async def test_with_warn_what_is_not_signed_runs_and_is_told_of(

@@ -36,7 +36,7 @@ async def test_runs_of_two_workers_are_counted_also_those_of_one_that_comes_back
         async def counted() -> bool:
             return (await counts())[status] == len(numbers)
 
-        await wait_until(counted, description=f"all {status} are counted", timeout=20)
+        await wait_until(counted, description=f"all {status} are counted")
 
     async with working(place, "w1"):
         await asked(range(10), Verdict.FAILED)

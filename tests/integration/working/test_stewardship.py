@@ -61,7 +61,7 @@ class Candidate:
 
     async def session(self) -> Session:
         return await Session.open(
-            self.world.etcd, key_of=lambda lease: self.world.keys.worker(self.name, lease), value=b"{}", ttl=2,
+            self.world.etcd, key_of=lambda lease: self.world.keys.worker(self.name, lease), value=b"{}", ttl=30,
             clock=SystemClock(),
         )  # fmt: skip
 

@@ -31,7 +31,7 @@ async def begin(place: Place, world: World, process: Process, command: str) -> R
     job = await world.save(command=f"touch {begun}; {command}")
     process.start()
     run_id = await world.ask(job, SystemClock().wall_ms())
-    await wait_until(begun.exists, description="it runs", timeout=20)
+    await wait_until(begun.exists, description="it runs")
     return run_id
 
 
@@ -55,7 +55,7 @@ async def test_it_is_remembered_as_stopped(place: Place, world: World) -> None:
         async def is_here() -> bool:
             return await world.has(key)
 
-        await wait_until(is_here, description="the steward, itself, remembers it", timeout=20)
+        await wait_until(is_here, description="the steward, itself, remembers it")
         assert await process.end(signal.SIGTERM) == 0
         kv = await world.etcd.get(key)
         assert kv is not None
@@ -68,7 +68,7 @@ async def test_what_outlives_the_grace_is_killed_with_the_reason(place: Place, w
     process = process_of(place, "--shutdown-grace-seconds", "1")
     try:
         run_id = await begin(place, world, process, "sleep 60")
-        assert await process.end(signal.SIGTERM, timeout=15) == 0
+        assert await process.end(signal.SIGTERM) == 0
         record = await world.record(run_id)
         assert (record["status"], record["reason"]) == ("killed", "worker shutdown")
         assert await world.entries() == {}
@@ -84,7 +84,7 @@ async def test_a_second_signal_hurries(place: Place, world: World) -> None:
         assert process.popen is not None
         process.popen.send_signal(signal.SIGTERM)
         await wait_until(lambda: "stopping" in process.log, description="it stops")
-        assert await process.end(signal.SIGTERM, timeout=15) == 0
+        assert await process.end(signal.SIGTERM) == 0
         assert (await world.record(run_id))["reason"] == "worker shutdown"
     finally:
         process.destroy()

@@ -42,7 +42,7 @@ async def paused(world: World, name: str = "job") -> list[dict[str, Any]]:
     async def over() -> bool:
         return not await world.entries() and not await world.has(world.keys.lock(name))
 
-    await wait_until(over, description="nothing is open", timeout=20)
+    await wait_until(over, description="nothing is open")
     return sorted(await world.records(name), key=lambda one: one["planTime"])
 
 
@@ -65,7 +65,7 @@ async def test_queue_runs_back_to_back_and_keeps_one_waiting(
     command = f"echo begin >> {evidence}; sleep 6.2; echo end >> {evidence}"
     await world.save(command=command, cron="*/3 * * * * * *", overlap="queue", misfire={"graceSeconds": 1})
     async with several(place):
-        await wait_until(lambda: len(evidence_of(evidence)) >= 5, description="the third run", timeout=30)
+        await wait_until(lambda: len(evidence_of(evidence)) >= 5, description="the third run")
         records = await paused(world)
     lines = evidence_of(evidence)
     assert lines == ["begin", "end"] * (len(lines) // 2), "never two at once"
@@ -95,7 +95,7 @@ async def test_replace_ends_the_old_run_first(place: Place, world: World, tmp_pa
         command=command, cron=EVERY_SECOND, overlap="replace", killGraceSeconds=2.5 if stubborn else 5
     )  # fmt: skip
     async with several(place):
-        await wait_until(lambda: len(evidence_of(evidence)) >= 4, description="four runs", timeout=30)
+        await wait_until(lambda: len(evidence_of(evidence)) >= 4, description="four runs")
         mark = await world.etcd.get(world.keys.lock("job"))
         assert mark is not None
         await world.kill(RunId.parse(mark.value.decode()))
@@ -121,7 +121,7 @@ async def test_run_of_a_dead_worker_is_lost_before_another_starts(place: Place, 
     old = await world.open_run(now_ms - 5000, lost_after_ms=3000)
     await world.save(cron=EVERY_SECOND, overlap=overlap, mark_ms=now_ms - 5000, command="sleep 0.1")
     async with several(place, 2):
-        lost = await world.record(world.keys.run_of(old.key), timeout=30)
+        lost = await world.record(world.keys.run_of(old.key))
         assert lost["status"] == "lost"
 
         async def ran() -> bool:

@@ -34,7 +34,7 @@ async def missed(world: World) -> dict[str, Any]:
         ]
         return bool(found)
 
-    await wait_until(there, description="what was missed is recorded", timeout=20)
+    await wait_until(there, description="what was missed is recorded")
     return found[-1]
 
 

@@ -510,7 +510,7 @@ async def test_attack_name_of_a_job_is_found_out_by_the_pages_of_its_many_hidden
 async def told(stream: EventStream, name: str) -> str:
     """Everything that the stream tells until it names the job."""
     heard = ""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (event := await stream.next()) is not None:
             heard += json.dumps(event.data)
             if event.kind in ("jobs", "runs") and name in heard:
