@@ -51,12 +51,17 @@ async def all_recorded(cluster: Cluster, jobs: list[str], first_ms: int, last_ms
     """Every record of these fires, the last of which may still be to come, once each fire has one."""
     wanted = set(planned_between(first_ms, last_ms))
     records: list[Any] = []
+    missing: list[tuple[str, int]] = []
 
     async def complete() -> bool:
         records[:] = await cluster.runs()
-        return all(wanted <= set(covered(records, job)) for job in jobs)
+        missing[:] = [(job, plan_ms) for job in jobs for plan_ms in sorted(wanted - set(covered(records, job)))]
+        return not missing
 
-    await wait_until(complete, description="every fire has a record", timeout=2 * PATIENCE_S)
+    try:
+        await wait_until(complete, description="every fire has a record", timeout=2 * PATIENCE_S)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {len(missing)} have none, of {missing[:1]} to {missing[-1:]}") from None
     return records
 
 

@@ -84,7 +84,7 @@ async def test_queue_runs_back_to_back_and_keeps_one_waiting(cluster: Cluster, t
     assert set(counts.values()) == {1}
     assert sorted(counts) == list(range(min(counts), max(counts) + 1, 1000))
     statuses = Counter(one["status"] for one in records)
-    assert set(statuses) == {"success", "skipped"}
+    assert {"success", "skipped"} <= set(statuses) <= {"success", "skipped", "missed"}
     assert all(one["reason"].startswith(("overlap", "paused")) for one in records if one["status"] == "skipped")
 
 

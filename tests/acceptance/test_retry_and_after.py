@@ -107,7 +107,8 @@ async def test_worker_killed_as_many_runs_fail_asks_for_each_retry_once(tmp_path
         firsts = Counter(one["status"] for one in found if one["attempt"] == 1)
         seconds = Counter(one["status"] for one in found if one["attempt"] == 2)
         print(dict(firsts), dict(seconds))
-        assert seconds == {"success": firsts["failed"]}
+        assert seconds.total() == firsts["failed"], "each is tried again once; where the kill meets that, it is lost"
+        assert set(seconds) <= {"success", "lost"}
         assert firsts["failed"] + firsts["lost"] == len(names)
         starts = Counter((start.job, start.attempt) for start in cluster.starts())
         assert max(starts.values()) == 1

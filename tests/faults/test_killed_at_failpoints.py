@@ -53,7 +53,8 @@ async def test_steward_and_manager_killed_before_they_say_what_they_have_done(tm
         "worker-1": {"ETCRON_FAILPOINT": "steward_before_verdict:kill"},
         "manager-1": {"ETCRON_FAILPOINT": "after_commit:kill"},
     }
-    async with fault_run(tmp_path, workers=3, managers=2, environ_of=environ_of) as run:
+    # The one that is to be the steward keeps its session, however busy the machine is.
+    async with fault_run(tmp_path, workers=3, managers=2, environ_of=environ_of, ttl_s=10, lost_after_s=16) as run:
         steward, victim, _ = run.fleet.workers
         await run.leads(steward)
         await run.save(*jobs(run), run.job("lasting", "1s", seconds=3, overlap="allow", onWorkerLost="rerun"))

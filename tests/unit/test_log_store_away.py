@@ -31,7 +31,7 @@ async def test_server_that_hangs_keeps_no_message_from_the_others() -> None:
     await away.is_away("no answer")
     assert begun == [], "one that restarts is back sooner"
     clock.advance(20_000)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await away.is_away("no answer")
     assert sorted(begun) == sorted(CHANNELS)
 

@@ -31,7 +31,7 @@ async def test_says_what_was_saved(takes: int, says: str) -> None:
     app = web.Application()
     app.router.add_post("/job/save", save)
     app.router.add_get("/job/list", listed)
-    limit = aiohttp.ClientTimeout(total=0.5)
+    limit = aiohttp.ClientTimeout(total=0.5)  # a time, not a deadline: it is what is met
     async with TestServer(app) as server, aiohttp.ClientSession(timeout=limit) as http:
         became = await save_examples(http, str(server.make_url("")).rstrip("/"))
         is_asked.set()
