@@ -24,7 +24,7 @@ from cli.client import Client, Document, job_path
 from cli.crontab.commands import checked, over_what_is_there, said_of, saved, told_of, wanted_of
 from cli.crontab.sources import STDIN, Source, is_user, name_of, source_of
 from cli.crontab.takeover import Line, Takeover, by_reason, lines_of, why_not_ready
-from cli.crontab.until_now import UntilNow, daemon_here, until_now
+from cli.crontab.until_now import CronsView, crons_view, daemon_here, noted
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.carrying import make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Row, Step
@@ -57,7 +57,7 @@ def sync(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         rows = {row["name"]: row for row in client.items("/api/v1/jobs", _owned_by(arguments.owner), warnings=[])}
         told, daemon = _of_known_users(client, checked(client, renamed(told, rows))), daemon_here()
-        before = until_now(told, source, text, daemon)
+        view = crons_view(lines, source, text, daemon)
         problems = list[str]()
         by_cron = [line.job for line in lines_of(told) if source.is_live and not line.is_taken]
         if not arguments.dry_run:
@@ -76,10 +76,10 @@ def sync(arguments: argparse.Namespace) -> int:
             # A job of that name and command which did not bear the label of this crontab yet.
             enabled = {step.name for step in steps if step.state_after == "enabled"}
             problems += _pause(client, [name for name in by_cron if name in enabled], _CRON_RUNS_IT)
-        account = Account.of(before.told, steps, results)
-        _print(account, gone, arguments, source, before)
+        account = Account.of(noted(told, view, daemon), steps, results)
+        _print(account, gone, arguments, source, view)
         if not arguments.dry_run and (arguments.takeover or arguments.give_back):
-            takeover = Takeover(client, source, text, daemon=daemon, ignored=before.ignored is not None)
+            takeover = Takeover(client, source, text, daemon=daemon)
             problems += _change_hands(client, takeover, told, arguments)
     return ExitStatus.NO if problems else account.status
 
@@ -259,9 +259,9 @@ def _change_hands(
 
 
 def _print(
-    account: Account, gone: Sequence[str], arguments: argparse.Namespace, source: Source, before: UntilNow
+    account: Account, gone: Sequence[str], arguments: argparse.Namespace, source: Source, view: CronsView
 ) -> None:  # fmt: skip
-    who = {one.line.number: _who(one, source, account.steps.get(one.name), before) for one in account.told}
+    who = {one.line.number: _who(one, source, account.steps.get(one.name), view) for one in account.told}
     if arguments.output == "json":
         lines = [
             {"line": one.line.number, "text": one.line.text, **account.document(one), "runs": who[one.line.number]}
@@ -269,11 +269,11 @@ def _print(
         ]
         print_json({
             "dryRun": arguments.dry_run, "source": source.title, "owner": arguments.owner, "gone": list(gone),
-            "ignored": before.ignored, "lines": lines,
+            "ignored": view.ignored, "lines": lines,
         })  # fmt: skip
         return
-    if before.ignored is not None:
-        tell(before.ignored, "")
+    if view.ignored is not None:
+        tell(view.ignored, "")
     replace(account, beside={
         one.line.number: f"{who[one.line.number]}; as {one.document.get('user') or 'the user of its worker'}"
         for one in account.told if one.document is not None
@@ -286,7 +286,7 @@ def _print(
         tell("new jobs are paused: try them (etcron job run NAME --wait), then etcron crontab sync --takeover")
 
 
-def _who(one: Told, source: Source, step: Step | None, before: UntilNow) -> str:
+def _who(one: Told, source: Source, step: Step | None, view: CronsView) -> str:
     """Who runs the line."""
     if one.document is None or not isinstance(one.line, Entry):
         return ""
@@ -294,6 +294,5 @@ def _who(one: Told, source: Source, step: Step | None, before: UntilNow) -> str:
     if one.line.taken:
         return "etcron runs it" if is_enabled else "out of the crontab, and its job is paused: neither runs it"
     if source.is_live:
-        is_run = before.ignored is None and one.line.number not in before.never
-        return "cron runs it" if is_run else "neither runs it"
+        return "cron runs it" if view.runs(one.line.number) else "neither runs it"
     return "etcron runs it" if is_enabled else "its job is paused"

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from cli.client import Client, ProblemError, job_path
 from cli.crontab.sources import Source, state_directory
+from cli.crontab.until_now import crons_view
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.plan import Row
 from cli.places import refuse_others_place
@@ -29,7 +30,7 @@ from cli.times import local
 from common.clock import Clock, SystemClock
 from common.crontab.daemons import Daemon
 from common.crontab.jobs import Told
-from common.crontab.lines import TAKEN, Entry
+from common.crontab.lines import TAKEN, Entry, read_lines
 from common.instants import iso
 
 _FIRST_S: Final = 3.0
@@ -91,15 +92,14 @@ class Takeover:
     """One crontab, and the jobs of its lines."""
 
     def __init__(
-        self, client: Client, source: Source, text: str, *, daemon: Daemon | None, ignored: bool = False,
+        self, client: Client, source: Source, text: str, *, daemon: Daemon | None,
         clock: Clock | None = None, sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
-        """``text``: of the crontab, as it was read. ``daemon``: what runs it; ``ignored``: and runs nothing of it."""
+        """``text``: of the crontab, as it was read. ``daemon``: the cron that runs it."""
         self._client = client
         self._source = source
         self._text = text
-        self._delays = daemon is None or daemon.spreads
-        self._ignored = ignored
+        self._daemon = daemon
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._note = state_directory() / "crontabs" / f"{source.owner}.unfinished"
@@ -158,8 +158,14 @@ class Takeover:
             self._switch(job, "pause", "the crontab is as it was, and some of its jobs are paused")
         self._rewrite(lines, lambda line: line.removeprefix(TAKEN))
         self._note.unlink(missing_ok=True)
-        now = "back in the file, of which cron runs nothing" if self._ignored else "run by cron from now on"
-        tell(f"{', '.join(jobs)}: {now}")
+        after = list(read_lines(self._text, system=self._source.user is None, taken=True))
+        view = crons_view(after, self._source, self._text, self._daemon)
+        run = {line.job for line in lines if view.runs(line.number)}
+        if run:
+            tell(f"{', '.join(sorted(run))}: run by cron from now on")
+        if idle := [job for job in jobs if job not in run]:
+            why = view.ignored or "as until the takeover"
+            tell(f"{', '.join(idle)}: back in the crontab, and not run by cron: {why}")
 
     def _delayed(self, job: str) -> str | None:
         """Why its line may not change hands yet: a fire of it was due and waits for its random delay, or would have
@@ -173,7 +179,7 @@ class Takeover:
             at, by = local(fire["planTime"]), local(fire["planTime"] + jitter_ms)
             if fire["verdict"] == "planned" or (spec.get("broadcast") and fire["verdict"] != "none"):
                 return f"a fire of {at} has a random delay, and starts by {by}"
-            if self._delays and fire["verdict"] != "none":
+            if (self._daemon is None or self._daemon.spreads) and fire["verdict"] != "none":
                 return (
                     f"cron, too, would run the fire of {at}, by {by} (RANDOM_DELAY); where fires come closer together, "
                     "pause the job as long before: etcron job pause NAME"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,15 +29,18 @@ _COMMAND_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UntilNow:
-    """What it ran, and did not."""
+class CronsView:
+    """What cron makes of a crontab as it is. Lines that etcron has taken over are none of cron's."""
 
-    told: Sequence[Told]
-    """The account, with what is to be noted of its lines."""
     ignored: str | None = None
-    """Why cron runs nothing of this crontab."""
-    never: frozenset[int] = frozenset()
-    """The numbers of lines that it does not run."""
+    """Why it runs nothing of it."""
+    readings: Mapping[int, Reading] = field(default_factory=dict)
+    """Of lines, by their numbers; none where it is not known what cron makes of them."""
+
+    def runs(self, number: int) -> bool:
+        """Whether cron runs the line, as far as is known."""
+        found = self.readings.get(number)
+        return self.ignored is None and (found is None or found.runs)
 
 
 def daemon_here() -> Daemon | None:
@@ -50,27 +53,31 @@ def daemon_here() -> Daemon | None:
     return None if found is None else Daemon(kind=Kind.CRONIE, version=found[1])
 
 
-def until_now(told: Sequence[Told], source: Source, text: str, daemon: Daemon | None) -> UntilNow:
-    """Of a crontab that cron runs. Lines that etcron has taken over are none of cron's."""
+def crons_view(lines: Sequence[Line], source: Source, text: str, daemon: Daemon | None) -> CronsView:
+    """``lines``: of the text."""
     if daemon is None or not source.is_live:
-        return UntilNow(told=told)
-    readings = {one.line.number: _read(one.line, daemon) for one in told}
-    unread = [number for number, found in readings.items() if not found.is_read]
+        return CronsView()
+    readings = {line.number: _read(line, daemon) for line in lines}
     reasons = list[str]()
     if source.user is None and source.path is not None:  # a user's own is looked at as it is saved
+        unread = [number for number, found in readings.items() if not found.is_read]
         reasons = [*_of_file(source.path, daemon), *_of_lines(unread, text, daemon)]
-    has_some = any(_is_crons(one.line) for one in told)
-    notes = {
-        one.line.number: _of_variable(one.line, daemon)
-        if isinstance(one.line, Variable) and has_some
-        else _of_entry(one, readings[one.line.number], daemon, ignored=bool(reasons))
-        for one in told
-    }
-    return UntilNow(
-        told=[replace(one, notes=(*one.notes, note)) if (note := notes[one.line.number]) else one for one in told],
-        ignored=f"{source.title}: {daemon} runs nothing of it: {'; '.join(reasons)}" if reasons else None,
-        never=frozenset(number for number, found in readings.items() if not found.runs),
-    )
+    ignored = f"{source.title}: {daemon} runs nothing of it: {'; '.join(reasons)}" if reasons else None
+    return CronsView(ignored=ignored, readings=readings)
+
+
+def noted(told: Sequence[Told], view: CronsView, daemon: Daemon | None) -> list[Told]:
+    """The account, with what is to be said of its lines."""
+    if daemon is None or not view.readings:
+        return list(told)
+    has_some = any(isinstance(one.line, Entry) and not one.line.taken for one in told)
+
+    def note(one: Told) -> str:
+        if isinstance(one.line, Variable):
+            return _of_variable(one.line, daemon) if has_some else ""
+        return _of_entry(one, view.readings[one.line.number], daemon, ignored=view.ignored is not None)
+
+    return [replace(one, notes=(*one.notes, said)) if (said := note(one)) else one for one in told]
 
 
 def _read(line: Line, daemon: Daemon) -> Reading:
@@ -93,10 +100,6 @@ def _of_entry(one: Told, found: Reading, daemon: Daemon, *, ignored: bool) -> st
     else:
         then = "until now it never ran; with etcron it will"
     return f"{daemon} {found.what}" + (f": {then}" if one.document is not None else "")
-
-
-def _is_crons(line: Line) -> bool:
-    return isinstance(line, Entry) and not line.taken
 
 
 def _of_variable(line: Variable, daemon: Daemon) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from cli.crontab.sources import Source
-from cli.crontab.until_now import UntilNow, daemon_here, until_now
+from cli.crontab.until_now import CronsView, crons_view, daemon_here, noted
 from common.crontab.daemons import Daemon, Kind, Reading, file_faults, name_fault, reading
-from common.crontab.jobs import translate
+from common.crontab.jobs import Told, translate
 from common.crontab.lines import read_lines
 
 DEBIAN = Daemon(kind=Kind.DEBIAN, version="3.0pl1-162")
@@ -115,16 +115,28 @@ def test_names_of_files_that_cron_passes_over() -> None:
     assert passed[Kind.CRONIE] == {"backup~", ".backup", "backup.rpmnew"}
 
 
-def _of(path: Path, text: str, daemon: Daemon | None = DEBIAN, *, system: bool = True) -> UntilNow:
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What cron makes of a crontab, and the account of it."""
+
+    view: CronsView
+    told: list[Told]
+
+    @property
+    def ignored(self) -> str:
+        return self.view.ignored or ""
+
+    @property
+    def notes(self) -> list[str]:
+        return [note for one in self.told for note in one.notes if note.startswith(str(DEBIAN))]
+
+
+def _of(path: Path, text: str, daemon: Daemon | None = DEBIAN, *, system: bool = True) -> Seen:
     path.write_text(text)
     path.chmod(0o644)
-    lines = read_lines(text, system=system, taken=True)
-    source = Source(path=path, user=None if system else "root", is_live=True)
-    return until_now(translate(lines, timezone="UTC", labels={}), source, text, daemon)
-
-
-def _notes(found: UntilNow) -> list[str]:
-    return [note for one in found.told for note in one.notes if note.startswith(str(DEBIAN))]
+    lines = list(read_lines(text, system=system, taken=True))
+    view = crons_view(lines, Source(path=path, user=None if system else "root", is_live=True), text, daemon)
+    return Seen(view=view, told=noted(translate(lines, timezone="UTC", labels={}), view, daemon))
 
 
 GOOD = "1 * * * * root /bin/good\n"
@@ -132,13 +144,13 @@ GOOD = "1 * * * * root /bin/good\n"
 
 def test_variables_that_debians_cron_does_not_know(tmp_path: Path) -> None:
     text = f"CRON_TZ=Asia/Tokyo\nRANDOM_DELAY=5\n{GOOD}"
-    zone, delay = _notes(_of(tmp_path / "tab", text))
+    zone, delay = _of(tmp_path / "tab", text).notes
     assert zone.startswith("Debian's cron (3.0pl1-162) has no CRON_TZ: until now the lines below ran by ")
     assert "with etcron they run by Asia/Tokyo" in zone
     assert delay.startswith("Debian's cron (3.0pl1-162) has no RANDOM_DELAY: until now the lines below started at")
-    assert _notes(_of(tmp_path / "tab", text, CRONIE)) == []
-    assert _notes(_of(tmp_path / "tab", text, None)) == []
-    assert _notes(_of(tmp_path / "tab", f"CRON_TZ=Asia/Tokyo\n#etcron# {GOOD}")) == [], "all are etcron's already"
+    assert _of(tmp_path / "tab", text, CRONIE).notes == []
+    assert _of(tmp_path / "tab", text, None).notes == []
+    assert _of(tmp_path / "tab", f"CRON_TZ=Asia/Tokyo\n#etcron# {GOOD}").notes == [], "all are etcron's already"
 
 
 @pytest.mark.parametrize(
@@ -153,44 +165,44 @@ def test_variables_that_debians_cron_does_not_know(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_each_line_says_what_debians_cron_made_of_it(tmp_path: Path, line: str, note: str | None) -> None:
-    notes = _notes(_of(tmp_path / "tab", f"{line}\n5/15 * * * * root makes cron run nothing of it\n"))
+    notes = _of(tmp_path / "tab", f"{line}\n5/15 * * * * root makes cron run nothing of it\n").notes
     assert [one[: len(f"{DEBIAN} {note}")] for one in notes[:-1]] == ([f"{DEBIAN} {note}"] if note else [])
 
 
 def test_what_ran_at_other_times_is_said(tmp_path: Path) -> None:
-    (note,) = _notes(_of(tmp_path / "tab", "0 0 * * mon#2 root x\n", system=False))
+    (note,) = _of(tmp_path / "tab", "0 0 * * mon#2 root x\n", system=False).notes
     assert note.endswith("reads the weekday mon#2 as mon: until now it ran at other times than it will with etcron")
 
 
 @pytest.mark.parametrize("bad", ["5/15 * * * * root x\n", "1 * * * * nobody-here x\n", "nonsense\n"])
 def test_one_bad_line_keeps_debians_cron_from_running_the_file(tmp_path: Path, bad: str) -> None:
     found = _of(tmp_path / "tab", GOOD + bad)
-    assert found.ignored is not None
     assert "runs nothing of it: " in found.ignored
     assert "it cannot read line 2, and begins to run the others when these are mended" in found.ignored
     of_cronie = _of(tmp_path / "tab", GOOD + bad, CRONIE)
-    assert "cannot read line" not in (of_cronie.ignored or "")
-    assert "cannot read line" not in (_of(tmp_path / "tab", f"{GOOD}#etcron# {bad}").ignored or "")
+    assert "cannot read line" not in of_cronie.ignored
+    assert "cannot read line" not in _of(tmp_path / "tab", f"{GOOD}#etcron# {bad}").ignored
 
 
 def test_a_last_line_without_an_end_keeps_debians_cron_from_running_the_file(tmp_path: Path) -> None:
     found = _of(tmp_path / "tab", GOOD + GOOD.rstrip())
-    assert "its last line has no end" in (found.ignored or "")
-    assert _of(tmp_path / "tab", GOOD + GOOD.rstrip(), CRONIE).never == {2}
+    assert "its last line has no end" in found.ignored
+    of_cronie = _of(tmp_path / "tab", GOOD + GOOD.rstrip(), CRONIE).view.readings
+    assert [found.runs for found in of_cronie.values()] == [True, False]
 
 
 def test_a_users_own_crontab_was_looked_at_as_it_was_saved(tmp_path: Path) -> None:
-    assert _of(tmp_path / "tab", "nonsense\n", system=False).ignored is None
+    assert _of(tmp_path / "tab", "nonsense\n", system=False).ignored == ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a crontab of the system is root's")
 def test_a_file_that_cron_runs_has_no_fault(tmp_path: Path) -> None:
-    assert _of(tmp_path / "tab", GOOD).ignored is None
-    found = _of(tmp_path / "tab", GOOD)
+    assert _of(tmp_path / "tab", GOOD).view.runs(1)
     (tmp_path / "tab").chmod(0o666)
-    source = Source(path=tmp_path / "tab", is_live=True)
-    assert "its mode is 666" in (until_now(found.told, source, GOOD, DEBIAN).ignored or "")
-    assert until_now(found.told, replace(source, is_live=False), GOOD, DEBIAN).ignored is None
+    lines, source = list(read_lines(GOOD, system=True)), Source(path=tmp_path / "tab", is_live=True)
+    view = crons_view(lines, source, GOOD, DEBIAN)
+    assert (view.runs(1), "its mode is 666" in (view.ignored or "")) == (False, True)
+    assert crons_view(lines, replace(source, is_live=False), GOOD, DEBIAN).runs(1), "nothing is known of it"
 
 
 @pytest.mark.parametrize(

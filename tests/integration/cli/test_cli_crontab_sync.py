@@ -351,6 +351,26 @@ async def test_a_user_where_the_command_should_be_is_a_crontab_of_the_other_form
     assert "1 job (1 created)" in (await etcron.ok(*sync(write("tab", "0 1 * * * sync && /opt/a\n")))).out
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="a crontab of the system is root's")
+async def test_what_debians_cron_does_not_run_is_said_before_a_takeover_and_after_it_is_given_back(
+    etcron: Etcron, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.chmod(write("bin/dpkg-query", "#!/bin/sh\nprintf 'installed 3.0pl1'\n"), 0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    path = write("tab", "# Last\n0 1 L * * root /opt/a\n# Good\n0 2 * * * root /opt/b\n")
+    os.chmod(path, 0o644)
+    first = await etcron.ok(*sync(path, "--system"))
+    assert f"{path}: Debian's cron (3.0pl1) runs nothing of it: " in first.out
+    assert "it cannot read line 2, and begins to run the others" in first.out
+    assert "cannot read the day of the month L: until now it never ran; with etcron it will" in first.out
+    assert "lines 2-4: neither runs it; as root" in first.out
+    took = await etcron.ok(*sync(path, "--system", "--takeover", "--untested"))
+    assert "good, last: run by etcron from now on" in took.out
+    assert "runs nothing of it" not in (await etcron.ok(*sync(path, "--system"))).out, "nothing of it is cron's now"
+    gave = await etcron.ok(*sync(path, "--system", "--give-back"))
+    assert f"good, last: back in the crontab, and not run by cron: {path}: Debian's cron (3.0pl1)" in gave.out
+
+
 async def test_a_strangers_job_of_the_same_name_is_left_alone(etcron: Etcron, write: Write) -> None:
     await etcron.ok("job", "save", "nightly-backup", "--command", "mine", "--cron", "@daily")
     result = await etcron(*sync(write("tab", CRONTAB)))
