@@ -32,6 +32,7 @@ from manager.background.presence import Presence
 from manager.background.versions import Versions
 from manager.cluster.clocks import ClockGuard
 from manager.cluster.health import Health
+from manager.cluster.unmet import Unmet
 from manager.http.idempotency import IdempotentCalls
 from manager.notices.notifier import Notifier
 from manager.notices.sender import Sender
@@ -97,6 +98,7 @@ class Parts:
     give_ups: GiveUpService
     ending: EndingRuns
     failing: FailingJobs
+    unmet: Unmet
     run_now: RunNow
     calls: IdempotentCalls
     clock_guard: ClockGuard

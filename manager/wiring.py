@@ -44,6 +44,7 @@ from manager.background.versions import Versions
 from manager.cluster.clocks import ClockGuard
 from manager.cluster.health import Health
 from manager.cluster.jobs_health import JobsReport, look_at_jobs
+from manager.cluster.unmet import Unmet
 from manager.console.pages import templates_in
 from manager.http.allowances import Allowance
 from manager.http.idempotency import IdempotentCalls
@@ -283,6 +284,7 @@ def make_parts(
         give_ups=GiveUpService(etcd, keys, ending, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
         ending=ending,
         failing=failing,
+        unmet=Unmet(watching, etcd, keys, clock=clock),
         run_now=run_now,
         calls=IdempotentCalls(
             etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s, remembered=remembered

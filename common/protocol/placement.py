@@ -181,13 +181,17 @@ class Past(Protocol):
     def left(self) -> str | None: ...
 
 
-def why_nobody(spec: JobSpec, members: Iterable[Worker], away: Iterable[Past] = (), *, now_ms: int = 0) -> str:
-    """What is in the way, where none of these live workers may take the job's fires; ``away``: who has left."""
+def why_nobody(
+    spec: JobSpec, members: Iterable[Worker], away: Iterable[Past] = (), *, now_ms: int = 0, most: int = _SHOWN
+) -> str:  # fmt: skip
+    """What is in the way, where none of these live workers may take the job's fires; ``away``: who has left; ``most``:
+    so many workers are told of by themselves.
+    """
     members = tuple(members)
     past = sorted((one for one in away if is_eligible(spec, one.labels, one.slots)), key=lambda one: -one.seen_ms)
     left = [_has_left(spec, one, now_ms) for one in past]
     if left and not any(is_eligible(spec, one.labels, one.slots) for one in members):
-        return in_short(left)
+        return in_short(left, most)
     if not members:
         return "no worker is live"
     labelled = [one for one in members if fits(spec.workers, one.labels)]
@@ -199,7 +203,7 @@ def why_nobody(spec: JobSpec, members: Iterable[Worker], away: Iterable[Past] = 
         most = max(one.slots for one in labelled)
         return f"it takes {spec.slots} slots, and no worker that fits has more than {most}"
     reasons = [f"{one.worker}: {one.not_accepting or 'its session is detached'}" for one in big]
-    return f"no worker that fits takes fires: {in_short([*reasons, *left])}"
+    return f"no worker that fits takes fires: {in_short([*reasons, *left], most)}"
 
 
 def _has_left(spec: JobSpec, one: Past, now_ms: int) -> str:
@@ -215,7 +219,7 @@ def away_since(worker: str, seen_ms: int, *, now_ms: int, how: str = "gone") -> 
     return f"{worker} has been {how} since {when} UTC"
 
 
-def in_short(reasons: Sequence[str]) -> str:
-    """The first three, and how many more there are."""
-    more = f" and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
-    return "; ".join(reasons[:_SHOWN]) + more
+def in_short(reasons: Sequence[str], most: int = _SHOWN) -> str:
+    """The first ones, and how many more there are."""
+    more = f" and {len(reasons) - most} more" if len(reasons) > most else ""
+    return "; ".join(reasons[:most]) + more

@@ -14,16 +14,21 @@ from aiohttp import web
 from common.access.audit_chain import Outcome
 from common.access.rights import Rights, Role
 from common.errors import EtcronError, Problem
-from common.jobs.kinds import Choice, Kind, Named, Number, Schema, Several, says
+from common.jobs.job import LABELS, MAX_ENTRIES, JobSpec
+from common.jobs.kinds import AnyText, Choice, Kind, Named, Number, Schema, Several, says
+from common.jobs.reader import parse_job
 from common.jobs.reading import shown, wrong
 from common.jobs.spread import SpreadBy, spread
 from manager.access.audited import outcome_of, say_part
+from manager.access.guard import is_browser
 from manager.access.needs import needs
 from manager.api.forecast import JITTER
 from manager.api.jobs import kill_message
 from manager.api.schemas import NAME_PATTERN
 from manager.http.bodies import Body, ReasonField
+from manager.http.guards import ADDRESS
 from manager.parts import PARTS, Parts, answer, caller, rights
+from manager.use_cases.run_now import Wanted
 
 MAX_NAMES: Final = 500
 AT_ONCE: Final = 16
@@ -36,6 +41,9 @@ class Action(StrEnum):
     RESUME = "resume"
     DELETE = "delete"
     KILL = "kill"
+    RUN = "run"
+    LABEL = "label"
+    """Gets the given labels, and loses others; the rest of the job stays as it is."""
     SPREAD = "spread"
     """Fires apart from the others, as `POST /forecast/spread` has shown it."""
 
@@ -57,6 +65,9 @@ class AnyName(Kind):
         return value
 
 
+_NAMES_OF_LABELS: Final = Several(
+    of=AnyText(longest=128), what="names of labels", least=0, most=MAX_ENTRIES, alone=False
+)
 _REVISIONS: Final = Named(
     pattern=NAME_PATTERN.strip("^$"), what="job", most=MAX_NAMES, example='{"backup": 1234}',
     of=Number(low=1, high=10**18 - 1, whole=True, unit=""),
@@ -69,6 +80,11 @@ class _Wish:
     names: Annotated[tuple[str, ...], Several(of=AnyName(), what="names", most=MAX_NAMES, alone=False), says(
         "names", "the jobs; one that is named twice is acted on once", ["backup"])]  # fmt: skip
     reason: ReasonField = None
+    labels: Annotated[Mapping[str, str], LABELS, says(
+        "labels", "of `label`: what each gets, in place of another value", {"team": "billing"},
+    )] = field(default_factory=dict)  # fmt: skip
+    without_labels: Annotated[tuple[str, ...], _NAMES_OF_LABELS, says(
+        "withoutLabels", "of `label`: what each loses", ["owner"])] = ()  # fmt: skip
     by: Annotated[SpreadBy, Choice(SpreadBy), says("by", "of `spread`: how", "minute")] = SpreadBy.MINUTE
     jitter_s: Annotated[int, JITTER, says("jitterSeconds", "of `spread` by jitter", 600)] = 600
     revisions: Annotated[Mapping[str, int], _REVISIONS, says(
@@ -81,6 +97,10 @@ def _lacking(wish: _Wish) -> Iterable[Problem]:
     if lacking:
         remedy = "give the revision of each job, as POST /forecast/spread has shown it"
         yield Problem(field="revisions", message=f"lacks {lacking[0][:80]}", remedy=remedy)
+    if wish.action is Action.LABEL and not (wish.labels or wish.without_labels):
+        yield Problem(field="labels", message="is missing", remedy="give labels, withoutLabels, or both")
+    if both := sorted(wish.labels.keys() & set(wish.without_labels)):
+        yield Problem(field="withoutLabels", message=f"has {both[0]}, as labels does", remedy="name it in one of them")
 
 
 BODY: Final = Body(_Wish, also=_lacking)
@@ -96,7 +116,7 @@ async def act_on_jobs(request: web.Request) -> web.Response:
     """The results in the order of the names; a name that is given twice is acted on once."""
     parts = request.app[PARTS]
     wish = await BODY.read(request, parts.read_timeout_s)
-    act = partial(_act, parts, wish, by=caller(request), rights=rights(request))
+    act = partial(_act, request, parts, wish, by=caller(request), rights=rights(request))
     return await act_on_each(request, f"job.{wish.action}", wish.names, act, reason=wish.reason)
 
 
@@ -132,7 +152,7 @@ async def act_on_each(
     return answer({"results": results})
 
 
-async def _act(parts: Parts, wish: _Wish, name: str, *, by: str, rights: Rights) -> Done:
+async def _act(request: web.Request, parts: Parts, wish: _Wish, name: str, *, by: str, rights: Rights) -> Done:
     reason = wish.reason
     match wish.action:
         case Action.PAUSE:
@@ -149,6 +169,14 @@ async def _act(parts: Parts, wish: _Wish, name: str, *, by: str, rights: Rights)
         case Action.KILL:
             killed = await parts.kills.of_job(name, by=by, rights=rights, reason=reason)
             return kill_message(name, [str(run) for run in killed]), 0, bool(killed)
+        case Action.RUN:
+            wanted = Wanted(reason=reason, is_by_hand=is_browser(request))
+            await parts.run_now.ask(name, wanted, by=by, rights=rights, address=request[ADDRESS])
+            return "run requested", 0, True
+        case Action.LABEL:
+            labelled = await parts.service.change(name, partial(_labelled, wish), by=by, rights=rights)
+            message = "; ".join(("labels changed", *labelled.warnings))
+            return (message if labelled.changed else "has these labels already"), labelled.revision, labelled.changed
         case Action.SPREAD:
             saved = await parts.service.change(
                 name, lambda spec: spread(spec, wish.by, wish.jitter_s), by=by, rights=rights,
@@ -158,3 +186,11 @@ async def _act(parts: Parts, wish: _Wish, name: str, *, by: str, rights: Rights)
             made = (f"{name}: {now[name]}" for name in ("cronExpr", "offset", "jitterSeconds") if name in now)
             message = "; ".join((f"spread: {', '.join(made)}", *saved.warnings))
             return (message if saved.changed else "fires apart already"), saved.revision, saved.changed
+
+
+def _labelled(wish: _Wish, spec: JobSpec) -> JobSpec:
+    kept = {name: value for name, value in spec.labels.items() if name not in wish.without_labels}
+    labels = {**kept, **wish.labels}
+    return (
+        spec if labels == spec.labels else parse_job({**spec.to_stored(), "timezone": spec.timezone, "labels": labels})
+    )

@@ -54,9 +54,11 @@ async def show_overview(request: web.Request) -> web.Response:
     parts, may = request.app[PARTS], rights(request)
     await parts.watching.ready()
     glance = parts.health.glance(etcd_silent_since_ms=parts.watching.stale_since_ms)
-    failing, fleet, (going, running) = await asyncio.gather(
-        _known(parts.failing.seen(may)), _fleet(parts, is_away=glance["etcd"] == "away"), _running(parts, may)
-    )
+    is_away = glance["etcd"] == "away"
+    failing, fleet, (going, running), unmet = await asyncio.gather(
+        _known(parts.failing.seen(may)), _fleet(parts, is_away=is_away), _running(parts, may),
+        _unmet(parts, may, is_away=is_away),
+    )  # fmt: skip
     states = parts.watching.catalog.states_seen(may)
     guard = parts.clock_guard
     clocks = clocks_view(
@@ -64,8 +66,9 @@ async def show_overview(request: web.Request) -> web.Response:
     )
     workers = None if fleet is None else _workers(fleet)
     overdue = await _overdue(parts, may, glance["fires"])
-    # A limited caller is not told of others' fires.
-    late = overdue if overdue is not None else workers["waiting"] if workers is not None and may.sees_all else None
+    late = overdue
+    if overdue is None and workers is not None and unmet is not None and may.sees_all:
+        late = workers["waiting"] + unmet  # a limited caller is not told of others' fires
     return answer({
         "nowMs": parts.clock.wall_ms(),
         "jobs": {
@@ -87,6 +90,11 @@ async def show_overview(request: web.Request) -> web.Response:
 async def _fleet(parts: Parts, *, is_away: bool) -> Fleet | None:
     """None where etcd is away; who looks at a page need not wait until that is found once more."""
     return None if is_away else await _known(parts.fleet.get())
+
+
+async def _unmet(parts: Parts, may: Rights, *, is_away: bool) -> int | None:
+    """How many are due that no worker may take; None: it is not known."""
+    return None if is_away else await _known(parts.unmet.count(may))
 
 
 async def _overdue(parts: Parts, may: Rights, fires: Mapping[str, Any]) -> int | None:

@@ -71,7 +71,7 @@ async def look_at_jobs(
     report_broken = [(name, (catalog.problem_of(name) or "")[:_LONGEST]) for name in sorted(broken)[:_NAMED]]
     unsigned = [name for name in sorted(catalog.unsigned) if catalog.seen(name, rights) is not None]
     away, without, count = tuple(away), list[tuple[str, str]](), 0
-    fits = _Fits(members)
+    fits = Fits(members)
     for index, names in enumerate(list(catalog.needs.values()) if members else (), 1):
         if index % _YIELD_EVERY == 0:
             await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def look_at_jobs(
     )  # fmt: skip
 
 
-class _Fits:
+class Fits:
     """Whether any of these workers has the labels and slots that a job asks for; without a look at each of them."""
 
     def __init__(self, members: Iterable[Member]) -> None:

@@ -9,6 +9,9 @@ from common.jobs.job import JobSpec
 from common.protocol.member import Member
 from common.protocol.placement import Candidate, Placement, bucket_of, is_eligible, why_nobody
 
+_MOST_TOLD = 20
+"""Workers that are told of by themselves."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takers:
@@ -26,7 +29,7 @@ class Eligibility:
         self._members = tuple(members)
         fitting = [one for one in self._members if is_eligible(spec, one.labels, one.slots) and one.accepts]
         self._placement = Placement(Candidate(one.worker, one.slots) for one in fitting)
-        self._nobody = None if fitting else why_nobody(spec, self._members)
+        self._nobody = None if fitting else why_nobody(spec, self._members, most=_MOST_TOLD)
 
     def takers(self, fire: str) -> Takers:
         """Who would take this fire (its plan time in ms, or a request's id); each of them, where it is a broadcast."""

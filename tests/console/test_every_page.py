@@ -19,7 +19,7 @@ PATHS: Final = (
     "/runs/{run}", "/timeline", "/workers", "/workers/worker-1", "/alerts", "/notifications", "/system",
     "/jobs/nothing-like-it",
 )  # fmt: skip
-_FAULTS: Final = """
+_FAULTS: Final = r"""
 () => {
   const isSeen = (one) => one.checkVisibility({ visibilityProperty: true }) && !one.closest("svg, [aria-hidden=true]");
   const all = [...document.querySelectorAll("body *")].filter(isSeen);
@@ -43,7 +43,9 @@ _FAULTS: Final = """
     return !one.contains(other) && !other.contains(one) && Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3
       && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
   }).map((other) => `${told(one)} lies on ${told(other)}`));
-  return [...cut.map((one) => `cut: ${told(one)}`), ...outside.map((one) => `outside: ${told(one)}`), ...over];
+  const unsaid = document.body.innerText.match(/.*(\[object|undefined|NaN).*/g) ?? [];
+  const mute = unsaid.map((one) => `unsaid: ${one}`);
+  return [...mute, ...cut.map((one) => `cut: ${told(one)}`), ...outside.map((one) => `outside: ${told(one)}`), ...over];
 }
 """
 _UNSEEN_FOCUS: Final = """

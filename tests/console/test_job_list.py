@@ -36,13 +36,42 @@ async def test_search_and_filters_are_in_the_url_and_back_goes_back(
 
     again = await console.open(f"/jobs?label=team%3D{name}&state=enabled")
     await expect(again.locator("#jobs tbody tr")).to_have_count(1)
-    await expect(again.get_by_placeholder("Label, e.g.")).to_have_value(f"team={name}")
+    chips = again.get_by_role("group", name="Active filters")
+    await expect(chips).to_contain_text(f"team={name}")
+    await chips.get_by_role("button", name=re.compile("Enabled")).click()
+    await expect(again.locator("#jobs tbody tr")).to_have_count(2)
+    await expect(chips).not_to_contain_text("Enabled")
     await again.get_by_role("searchbox").fill("no such job at all")
     await expect(again.locator("#empty")).to_contain_text("No jobs match.")
     await expect(again.locator("#pick-all")).to_be_disabled()  # a choice of nothing would not stay
-    await again.get_by_role("button", name="Clear filters").click()
+    await again.locator("#empty").get_by_role("button", name="Clear filters").click()
     await expect(again.locator("#jobs tbody tr").first).to_be_visible()
     await expect(again).to_have_url(re.compile(r"/jobs$"))
+
+
+async def test_labels_of_a_row_narrow_the_list_one_by_one(console: Console, cluster: Cluster) -> None:
+    for letter, tier in (("a", "1"), ("b", "2")):
+        await cluster.save(f"chips-{letter}", "true", "@yearly", labels={"team": "chips", "tier": tier})
+    page = await console.open("/jobs?q=chips")
+    rows, chips = page.locator("#jobs tbody tr"), page.get_by_role("group", name="Active filters")
+    await expect(rows).to_have_count(2)
+    await rows.first.get_by_role("link", name="team=chips").click()
+    await expect(page).to_have_url(re.compile("q=chips&label=team%3Dchips$"))
+    await rows.first.get_by_role("link", name="tier=1").click()
+    await expect(rows).to_have_count(1)
+    await expect(page).to_have_url(re.compile("&label=tier%3D1$"))
+    await page.get_by_placeholder("Label, e.g.").fill("no-such-label")
+    await page.keyboard.press("Enter")
+    await expect(rows).to_have_count(0)
+    await chips.get_by_role("button", name="no-such-label").click()
+    await chips.get_by_role("button", name="tier=1").click()
+    await expect(rows).to_have_count(2)
+    await expect(chips.get_by_role("button", name="Clear filters")).to_be_focused()
+    if AXE.exists():
+        assert await findings(page) == []
+    await console.shoot_all(page, "chips")
+    await page.go_back()
+    await expect(rows).to_have_count(1)
 
 
 async def test_pages_come_from_the_server(console: Console, cluster: Cluster, name: str) -> None:
@@ -54,6 +83,8 @@ async def test_pages_come_from_the_server(console: Console, cluster: Cluster, na
     await page.get_by_role("button", name="Next page").click()
     await expect(rows).to_have_count(5)
     await expect(rows.first).to_contain_text(f"{name}-50")
+    await expect(rows.first.locator(".row-name")).to_be_focused()
+    await expect(page.locator("#jobs thead")).to_be_in_viewport()
     await page.reload()
     await expect(rows).to_have_count(5)
     await page.get_by_role("button", name="First page").click()
@@ -85,6 +116,43 @@ async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console
     await page.locator("#bulk").get_by_role("button", name="Delete").click()
     await dialog.get_by_role("button", name="Delete").click()
     await expect(rows).to_have_count(0)
+
+
+async def test_all_that_match_are_acted_on_and_who_fails_is_named(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    names = [f"{name}-{n:03d}" for n in range(104)]
+    await asyncio.gather(*(cluster.save(one, "true", "@yearly", labels={"team": name}) for one in names))
+    page = await console.open(f"/jobs?label=team%3D{name}")
+    bar, dialog = page.locator("#bulk"), page.get_by_role("dialog")
+    await page.get_by_label("Select all on this page").check()
+    await expect(bar).to_contain_text("50 jobs selected")
+    await bar.get_by_role("button", name="Select all 104 that match").click()
+    await expect(bar).to_contain_text("All 104 jobs that match are selected")
+    await cluster.call("DELETE", f"/api/v1/jobs/{names[-1]}")
+    await bar.get_by_role("button", name="Pause").click()
+    await expect(dialog).to_contain_text("104 jobs will not fire")
+    await dialog.get_by_role("button", name="Pause").click()
+    await expect(dialog).to_contain_text("103 jobs paused")
+    await expect(dialog).to_contain_text(f"{names[-1]}: there is no job")
+    await console.shoot(page, "bulk-failed")
+    await dialog.get_by_role("button", name="Close").last.click()
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.locator("#toasts")).to_contain_text("103 jobs resumed.")
+    assert (await cluster.get("/api/v1/jobs", label=f"team={name}", state="paused"))["total"] == 0
+
+    await page.goto(f"/jobs?q={names[0]}")
+    await page.get_by_label(f"Select {names[0]}").check()
+    await bar.get_by_role("button", name="Labels").click()
+    await dialog.get_by_label("Labels to set").fill("tier=1, a b=c")
+    await dialog.get_by_role("button", name="Labels").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("a b")
+    await dialog.get_by_label("Labels to set").fill("tier=1")
+    await dialog.get_by_label("Labels to remove").fill("team")
+    await dialog.get_by_role("button", name="Labels").click()
+    await expect(page.locator("#jobs .label")).to_have_text(["tier=1"])
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.locator("#jobs .label")).to_have_text([f"team={name}"])
 
 
 async def test_keyboard_alone_is_enough(console: Console, cluster: Cluster, name: str) -> None:

@@ -251,7 +251,7 @@ async def test_missing_body_is_not_answered_with_an_example_of_a_job(manager: Ma
 # Many at once
 
 
-async def bulk(manager: Managed, action: str, names: list[str], **more: str) -> dict[str, tuple[bool, str]]:
+async def bulk(manager: Managed, action: str, names: list[str], **more: Any) -> dict[str, tuple[bool, str]]:
     body = {"action": action, "names": names, **more}
     results = (await manager.call("POST", "/api/v1/jobs/bulk", body))["results"]
     return {result["name"]: (result["ok"], result["message"]) for result in results}
@@ -286,10 +286,36 @@ async def test_bulk_kill_reaches_the_runs(manager: Managed) -> None:
     assert json.loads(kill.value)["reason"] == "enough"
 
 
+async def test_bulk_run_asks_for_a_run_of_each(manager: Managed) -> None:
+    for name in ("a", "b"):
+        await put(manager, name)
+    done = await bulk(manager, "run", ["a", "none", "b"])
+    assert [ok for ok, _ in done.values()] == [True, False, True]
+    assert done["a"][1] == "run requested"
+    waiting = {
+        run["jobName"] for name in ("a", "b") for run in (await manager.get("/api/v1/runs", job=name))["waiting"]
+    }
+    assert waiting == {"a", "b"}
+
+
+async def test_bulk_label_changes_labels_alone(manager: Managed) -> None:
+    await manager.call("PUT", "/api/v1/jobs/a", {**SPEC, "labels": {"team": "x", "owner": "ada", "tier": "1"}})
+    await put(manager, "b")
+    changes = {"labels": {"team": "y"}, "withoutLabels": ["owner"]}
+    assert await bulk(manager, "label", ["a", "b"], **changes) == {
+        "a": (True, "labels changed"), "b": (True, "labels changed"),
+    }  # fmt: skip
+    assert (await saved(manager, "a")).spec.labels == {"team": "y", "tier": "1"}
+    assert (await saved(manager, "b")).spec.labels == {"team": "y"}
+    assert (await bulk(manager, "label", ["a"], **changes))["a"] == (True, "has these labels already")
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({"action": "run", "names": ["a"]}, "action"),
+        ({"action": "fly", "names": ["a"]}, "action"),
+        ({"action": "label", "names": ["a"]}, "labels"),
+        ({"action": "label", "names": ["a"], "labels": {"team": "y"}, "withoutLabels": ["team"]}, "withoutLabels"),
         ({"names": ["a"]}, "action"),
         ({"action": "pause"}, "names"),
         ({"action": "pause", "names": []}, "names"),

@@ -10,7 +10,7 @@ from common.access.rights import Role
 from common.notices.forms import Stored
 from common.notices.silences import SILENCE, Silence
 from common.protocol.drain import Drain
-from common.protocol.keys import RunId
+from common.protocol.keys import RunId, encode_mark
 from common.protocol.member import Beat
 from common.protocol.roster import Left, RosterEntry
 from common.protocol.run import Verdict
@@ -164,6 +164,35 @@ async def test_jobs_that_are_due_while_no_worker_takes_fires_are_late(place: Pla
         await join(guarded, "w2")
         await guarded.get("/readyz", verbose="")
         assert await late(admin) == 0
+
+
+async def test_jobs_that_are_due_and_that_no_worker_may_take_are_late_until_their_fires_are_decided(
+    manager: Managed,
+) -> None:
+    await join(manager, "w1", beat=Beat(kind="worker", wall_ms=now_ms(), waiting=1))
+    every_second = {"command": "true", "cronExpr": "* * * * * * *"}
+    nobody = every_second | {"workers": {"gpu": ["a100"]}}
+    saved: dict[str, dict[str, Any]] = {
+        "due": nobody | {"misfire": {"policy": "skip", "graceSeconds": 3}}, "somebody-takes-it": every_second,
+        "paused": nobody | {"enabled": False}, "nobody-owes-it": nobody | {"broadcast": True},
+        "later": SPEC | {"slots": 1000},
+    }  # fmt: skip
+    for name, spec in saved.items():
+        await manager.call("PUT", f"/api/v1/jobs/{name}", spec)
+
+    async def late() -> int:
+        count: int = (await overview(manager))["jobs"]["late"]
+        return count
+
+    async def comes_to(count: int) -> None:
+        async def is_it() -> bool:
+            return await late() == count
+
+        await wait_until(is_it, description=f"{count} are late")
+
+    await comes_to(2)
+    await manager.etcd.put(manager.keys.mark("due"), encode_mark(now_ms() + MINUTE_MS))
+    await comes_to(1)
 
 
 async def test_who_sees_one_team_counts_its_jobs_alone(place: Place) -> None:

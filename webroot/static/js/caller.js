@@ -8,7 +8,7 @@ import { t, word } from "./text.js";
 
 const RANKS = { viewer: 0, operator: 1, editor: 2, admin: 3 };
 /** What each action needs. @type {Record<string, Role>} */
-const NEEDS = { run: "operator", pause: "operator", resume: "operator", kill: "operator", "give-up": "operator", edit: "editor", delete: "editor", copy: "editor", restore: "editor", unblock: "admin" };
+const NEEDS = { run: "operator", pause: "operator", resume: "operator", kill: "operator", label: "editor", "give-up": "operator", edit: "editor", delete: "editor", copy: "editor", restore: "editor", unblock: "admin" };
 const PATIENCE_MS = 2000;
 
 /** Who it is; null: not known (yet). @type {Whoami | null} */

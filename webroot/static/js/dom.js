@@ -80,8 +80,8 @@ export function byId(id) {
   return found;
 }
 
-/** Those that are there. @param {(Child | Child[])[]} children @returns {(Node | string)[]} */
+/** Those that are there, however deep their lists lie in one another. @param {(Child | Child[])[]} children @returns {(Node | string)[]} */
 export function nodes(children) {
-  return children.flat().filter((one) => one !== null && one !== undefined && one !== false)
+  return /** @type {Child[]} */ (children.flat(Infinity)).filter((one) => one !== null && one !== undefined && one !== false)
     .map((one) => (one instanceof Node ? one : String(one)));
 }

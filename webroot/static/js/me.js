@@ -14,8 +14,7 @@ import { t } from "./text.js";
 export function showCaller(me) {
   document.querySelectorAll("[data-for=admin]").forEach((one) => void (/** @type {HTMLElement} */ (one).hidden = !isAdmin()));
   document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" }); // on a narrow page it may be further right
-  const newJob = document.getElementById("new-job");
-  if (newJob) newJob.hidden = !mayAnything("editor");
+  document.querySelectorAll("[data-for=editor]").forEach((one) => void (/** @type {HTMLElement} */ (one).hidden = !mayAnything("editor")));
   if (!me) return;
   const warn = () => redraw(byId("auth-note"), notesOf(me));
   on(["status"], warn);

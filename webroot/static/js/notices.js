@@ -42,5 +42,5 @@ export function note(where, text, tone = "bad") {
 
 /** One note. @param {import("./dom.js").Child | import("./dom.js").Child[]} text @param {"bad" | "warn" | "info"} tone */
 export function said(text, tone) {
-  return h("p", { class: `note note-${tone}` }, icon(tone === "info" ? "info-circle" : "exclamation-triangle-fill"), h("span", {}, text));
+  return h("div", { class: `note note-${tone}` }, icon(tone === "info" ? "info-circle" : "exclamation-triangle-fill"), h("div", {}, text));
 }

@@ -1,6 +1,18 @@
 /** From page to page of a list that is read by cursors. */
 import { h } from "./dom.js";
+import { announce } from "./notices.js";
 import { t } from "./text.js";
+
+/**
+ * Another page is there: its top is seen, its first row has the focus, and a reader of the screen hears of it.
+ * @param {Element} box with the rows @param {string} text
+ */
+export function turned(box, text) {
+  const first = /** @type {HTMLElement | null} */ (box.querySelector("tbody [data-row-link], tbody a[href]"));
+  first?.focus({ preventScroll: true });
+  box.scrollIntoView({ block: "start" });
+  announce(text);
+}
 
 export class Pager {
   /**
@@ -16,6 +28,9 @@ export class Pager {
     this.cursors = [];
     /** Of the page after the one that is shown. @type {string | null} */
     this.nextCursor = null;
+    this.isJump = false;
+    /** Where the page stands that is waited for. @type {Element | null} */
+    this.turning = null;
     if (!parameter) return;
     this.restore();
     window.addEventListener("popstate", () => {
@@ -58,6 +73,9 @@ export class Pager {
   /** @param {string | null} nextCursor of the page after the one that is shown now @returns {HTMLElement | null} null: there is one page */
   buttons(nextCursor) {
     this.nextCursor = nextCursor;
+    const box = this.turning;
+    this.turning = null;
+    if (box) queueMicrotask(() => turned(box, this.isJump ? t("pager.another") : t("pager.page", { page: String(this.cursors.length + 1) }))); // once it is drawn
     if (!nextCursor && !this.cursors.length) return null;
     return h("nav", { class: "pager", "aria-label": this.label },
       this.cursors.length > 0 && this.button(this.isJump ? "first" : "previous", () => this.cursors.pop()), nextCursor && this.button("next", () => this.next()));
@@ -65,7 +83,8 @@ export class Pager {
 
   /** @param {string} key @param {() => void} move */
   button(key, move) {
-    const step = () => {
+    const step = (/** @type {Event} */ { currentTarget }) => {
+      this.turning = /** @type {Element} */ (currentTarget).closest("nav")?.parentElement ?? null;
       move();
       if (this.parameter) this.keep("pushState");
       this.changed();

@@ -8,7 +8,7 @@ import { full, MINE, onChange, parts, zoneFor } from "./zones.js";
 /** A date can be no further away; what others wrote into the stores may say so. */
 const LAST_MS = 8.64e15;
 
-/** @typedef {"moment" | "long" | "clock" | "ago" | "until" | "lasting"} Style */
+/** @typedef {"moment" | "short" | "long" | "clock" | "ago" | "until" | "lasting"} Style */
 
 /** Those that change each second: where changes are read aloud these are not. */
 const TICKING = ["ago", "until", "lasting"];
@@ -16,6 +16,7 @@ const TICKING = ["ago", "until", "lasting"];
 /** @type {Record<Style, (ms: number, zone: string) => string>} */
 const styles = {
   moment: (ms, zone) => (isToday(ms, zone) ? parts(ms, zone).time : `${parts(ms, zone).date} ${parts(ms, zone).time}`),
+  short: (ms, zone) => (isToday(ms, zone) ? parts(ms, zone).time.replace(/(:\d\d):00$/, "$1") : inShort(parts(ms, zone), parts(now(), zone))),
   long: full,
   clock: (ms, zone) => parts(ms, zone).time,
   ago: (ms) => (now() - ms < 1000 ? t("time.now") : t("time.ago", { time: rough(now() - ms) })),
@@ -56,6 +57,9 @@ function everyZone(ms, zone) {
 
 /** @param {number} ms @param {string} zone */
 const isToday = (ms, zone) => parts(ms, zone).date === parts(now(), zone).date;
+
+/** The day and the minute, or of another year the day. @param {{date: string, time: string}} at @param {{date: string}} today */
+const inShort = ({ date, time }, today) => (date.slice(0, 4) === today.date.slice(0, 4) ? `${date.slice(5)} ${time.slice(0, 5)}` : date);
 
 /** @param {string} selector */
 const refreshAll = (selector) => document.querySelectorAll(selector).forEach((one) => refresh(/** @type {HTMLElement} */ (one)));

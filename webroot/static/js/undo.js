@@ -1,6 +1,7 @@
-/** Taking back a delete, a pause or a spreading, for some seconds; also on the page that follows. */
+/** Taking back a delete, a pause, other labels or a spreading, for some seconds; also on the page that follows. */
 import { ApiError, get, jobPath, send } from "./api.js";
 import { keep, kept } from "./kept.js";
+import { onMany } from "./many.js";
 import { announce, toast } from "./notices.js";
 import { t } from "./text.js";
 import { wrote } from "./written.js";
@@ -9,10 +10,10 @@ const KEY = "etcron.undo";
 const KEPT_MS = 10_000;
 const AT_ONCE = 4;
 
-/** @typedef {"pause" | "delete" | "spread"} Action */
+/** @typedef {"pause" | "delete" | "label" | "spread"} Action */
 /**
  * @typedef {{action: Action, names: string[], text: string, atMs: number, revisions: Record<string, number>}} Done
- *   `names`: of those that it has changed; `revisions`: of a spreading, what each was before
+ *   `names`: of those that it has changed; `revisions`: of new labels or a spreading, what each was before
  */
 
 /** Says what was done, with the way back. @param {Action} action @param {string[]} names @param {string} text @param {Record<string, number>} [revisions] */
@@ -39,7 +40,7 @@ function show(done) {
 /** @param {Done} done */
 async function takeBack({ action, names, revisions }) {
   keep(KEY, "");
-  const undone = { pause: "resume", delete: "restore", spread: "spread" }[action];
+  const undone = { pause: "resume", delete: "restore", label: "label", spread: "spread" }[action];
   try {
     const failed = action === "pause" ? await resume(names) : await each(names, action === "delete" ? restore : (name) => gather(name, revisions[name]));
     if (failed.length < names.length) {
@@ -58,8 +59,9 @@ async function takeBack({ action, names, revisions }) {
 
 /** @param {string[]} names @returns {Promise<{name: string, message: string}[]>} those that are still paused, and why */
 async function resume(names) {
-  const { results } = await send("POST", "/jobs/bulk", { body: { action: "resume", names } });
-  return results.filter((/** @type {any} */ one) => !one.ok);
+  const { results, error } = await onMany(names, { action: "resume" });
+  const left = names.slice(results.length).map((name) => ({ name, message: error }));
+  return [...results.filter(({ ok }) => !ok), ...left];
 }
 
 /** As it was last; a job that somebody has made since under the name stays. @param {string} name */
@@ -68,7 +70,7 @@ async function restore(name) {
   return asIn(name, items[0].revision, { "If-None-Match": "*" });
 }
 
-/** As it was before it was spread, where nobody has changed it since. @param {string} name @param {number} before */
+/** As it was before that, where nobody has changed it since. @param {string} name @param {number} before */
 async function gather(name, before) {
   const { items: [current, former] } = await get(`${jobPath(name)}/versions`);
   if (former?.revision !== before) throw new ApiError(t("undone.changed"), { status: 409 });

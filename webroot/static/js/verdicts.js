@@ -62,6 +62,9 @@ const OWN = ["skipped", "missed", "lost", "waiting", "planned", "none", "unknown
 /** An error may be the command's own: so many characters of it are of a text of etcron's, or it stays as it is. */
 const OURS_AT_LEAST = 12;
 
+/** So many workers are told of without being asked for. */
+const SHOWN = 3;
+
 /** A reason in words: the phrase that etcron keeps it by, then what it says beside it. @param {string} reason */
 function reasonOf(reason) {
   const at = reason.indexOf(": ");
@@ -81,6 +84,50 @@ export function whyOf({ status, verdict = status, err, reason, waitsFor }) {
   const text = (err || reason || "").replace(`${verdict}: `, "");
   if (!reason || text.includes(reason)) return text === reason ? word("why", text) : text;
   return `${text}; ${word("why", reason)}`;
+}
+
+/**
+ * The same, with what is in the way of each worker apart: first the one cause, then a line a worker, folded where they are
+ * more than three.
+ * @param {Parameters<typeof whyOf>[0]} fire or a run
+ * @returns {import("./dom.js").Child[]}
+ */
+export function whyApart(fire) {
+  return [apart(whyOf(fire)).cause, ...perWorker(fire)];
+}
+
+/** What is in the way of each worker alone. @param {Parameters<typeof whyOf>[0]} fire or a run @returns {HTMLElement[]} */
+export function perWorker(fire) {
+  const lines = apart(whyOf(fire)).workers.map(([worker, why]) => h("li", {}, h("strong", {}, worker), " ", why));
+  if (!lines.length) return [];
+  const list = (/** @type {HTMLElement[]} */ some) => h("ul", { class: "by-worker" }, some);
+  const folded = lines.length > SHOWN ? [h("details", {}, h("summary", {}, t("why.more", { n: lines.length - SHOWN })), list(lines.slice(SHOWN)))] : [];
+  return [list(lines.slice(0, SHOWN)), ...folded];
+}
+
+/** In a line: the cause, and of how many workers. @param {Parameters<typeof whyOf>[0]} fire or a run */
+export function whyInShort(fire) {
+  if (fire.reason?.startsWith("overlap: ")) return word("why", "overlap"); // which run it was is told on its page
+  const { cause, workers } = apart(whyOf(fire));
+  return workers.length ? t("why.workers", { cause, n: workers.length }) : cause;
+}
+
+/** A worker's name, maybe with its labels, and what separates it from what is in its way. */
+const OF_WORKER = /^(\S+(?: \([^)]*\))?)(?:: |：| ?(?=has been |自 ))(.*)$/s;
+
+/** What etcron says of several workers: the cause, and each with what is in its way. @param {string} text @returns {{cause: string, workers: [string, string][]}} */
+export function apart(text) {
+  const ends = t("why.by.worker").split("|").filter((one) => text.includes(one)).map((one) => text.indexOf(one) + one.length);
+  const end = Math.max(0, ...ends);
+  /** @type {[string, string][]} */
+  const workers = [];
+  for (const piece of end ? text.slice(end).split(/; |；/) : []) {
+    const [, worker, why] = OF_WORKER.exec(piece) ?? [];
+    if (worker) workers.push([worker, why]);
+    else if (!workers.length) return { cause: text, workers }; // of no worker
+    else workers[workers.length - 1][1] += `; ${piece}`; // somebody's own words have one too
+  }
+  return { cause: workers.length ? text.slice(0, end).replace(/[:：] ?$/, "") : text, workers };
 }
 
 /** What the runs of a group have in common, beside their verdict. @param {any} group as GET /runs?group=error has it: its `error` is a key, in English */

@@ -19,7 +19,13 @@ const PAUSES_MS = [50, 100, 200, 400, 800, 800];
  * @param {{gone?: boolean}} [options]
  */
 export function wrote(name, revision, { gone = false } = {}) {
-  if (revision) keep(KEY, JSON.stringify({ ...lately(), [name]: { revision, gone, atMs: Date.now() } }));
+  if (revision) wroteAll([{ name, revision, gone }]);
+}
+
+/** The same of many. @param {{name: string, revision: number, gone: boolean}[]} jobs */
+export function wroteAll(jobs) {
+  const atMs = Date.now();
+  keep(KEY, JSON.stringify({ ...lately(), ...Object.fromEntries(jobs.map(({ name, revision, gone }) => [name, { revision, gone, atMs }])) }));
 }
 
 /** Whether the row is older than what was written here. @param {{name: string, revision: number}} job */

@@ -120,9 +120,12 @@ CALLS: Final = {
     **{
         f"bulk {action}": Call(
             route="POST /api/v1/jobs/bulk", path=BULK, role=role, anything="operator", each=True,
-            body={"action": action, "names": ["{name}"], "reason": "now for another"},
+            body={"action": action, "names": ["{name}"], "reason": "now for another", **more},
         )
-        for action, role in (("pause", "operator"), ("resume", "operator"), ("delete", "editor"), ("kill", "operator"))
+        for action, role, more in (
+            ("pause", "operator", {}), ("resume", "operator", {}), ("delete", "editor", {}), ("kill", "operator", {}),
+            ("run", "operator", {}), ("label", "editor", {"labels": {"tier": "0"}}),
+        )
     },
 }  # fmt: skip
 EVERYWHERE: Final = {

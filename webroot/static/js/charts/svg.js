@@ -4,7 +4,7 @@
  * tip says; one that leads somewhere is a link.
  */
 import { area, curveLinear, curveStepAfter, line as path, scaleLinear, stack } from "./d3.js";
-import { number } from "../text.js";
+import { number, t } from "../text.js";
 import { parts } from "../zones.js";
 
 const NS = "http://www.w3.org/2000/svg";
@@ -12,6 +12,11 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const STEPS = [1, 2, 5, 10, 15, 30].map((n) => n * MINUTE).concat([1, 2, 3, 6, 12].map((n) => n * HOUR), [1, 2, 7, 14, 28].map((n) => n * DAY));
+
+/** @type {[number, "ms" | "s" | "min" | "h" | "d"][]} */
+const UNITS = [[1, "ms"], [1000, "s"], [MINUTE, "min"], [HOUR, "h"], [DAY, "d"]];
+/** How many of a unit are between two marks; of others a round number is. @type {Record<string, number[]>} */
+const SPANS = { s: [0.5, 1, 2, 5, 10, 15, 30], min: [0.5, 1, 2, 5, 10, 15, 30], h: [0.5, 1, 2, 3, 6, 12] };
 
 /** @typedef {"ok" | "bad" | "warn" | "run" | "idle" | "plan" | "shut"} Tone */
 /** @typedef {{svg: SVGElement, body: SVGElement, x: any, y: any, width: number, height: number, left: number, top: number}} Plot */
@@ -40,7 +45,6 @@ export function s(tag, attributes = {}, ...children) {
  * @returns {Plot}
  */
 export function plot({ label, width, height, x, y, left = 44, right = 8, top = 8, bottom = 22 }) {
-  patterns();
   const inner = { width: Math.max(width - left - right, 1), height: Math.max(height - top - bottom, 1) };
   const body = s("g", { transform: `translate(${left} ${top})` });
   const svg = s("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label }, body);
@@ -83,12 +87,21 @@ export function timeAxis({ body, x, width, height }, zone) {
     marks.filter(({ ms }) => x(ms) <= width - 12).map(({ ms, text, strong }) => s("text", { class: strong ? "strong" : null, x: x(ms), y: height + 15, "text-anchor": x(ms) < 14 ? "start" : "middle" }, text))));
 }
 
-/** The axis at the left. @param {Plot} plot @param {{count?: number, format?: (value: number) => string}} [options] */
-export function valueAxis({ body, y, width }, { count = 3, format = number } = {}) {
-  body.append(s("g", { class: "axis", "aria-hidden": "true" }, y.ticks(count).map((/** @type {number} */ value) => [
+/** The axis at the left. @param {Plot} plot @param {{count?: number, format?: (value: number) => string, values?: number[]}} [options] `values`: what is marked, in place of round numbers */
+export function valueAxis({ body, y, width }, { count = 3, format = number, values = y.ticks(count) } = {}) {
+  body.append(s("g", { class: "axis", "aria-hidden": "true" }, values.map((/** @type {number} */ value) => [
     s("line", { class: "tick", x2: width, y1: y(value), y2: y(value) }),
     s("text", { x: -6, y: y(value) + 4, "text-anchor": "end" }, format(value)),
   ])));
+}
+
+/** The axis at the left where values are durations in ms: each mark is whole in one unit, and so short. @param {Plot} plot @param {number} [count] marks beside that of nothing, at most */
+export function lengthAxis(plot, count = 4) {
+  const most = plot.y.domain()[1];
+  const [unit, name] = UNITS.findLast(([one]) => most >= (one === 1000 ? one : 1.5 * one)) ?? UNITS[0];
+  const step = (SPANS[name] ?? []).map((n) => n * unit).find((one) => most / one <= count) ?? Math.max(unit, plot.y.ticks(count)[1] ?? unit);
+  const values = Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => at * step);
+  valueAxis(plot, { values, format: (ms) => (ms ? t(`duration.${name}`, { [name]: number(ms / unit, 1) }) : "0") });
 }
 
 /**
@@ -110,7 +123,10 @@ export function mark(shape, { label, href, onpick, data = {} }) {
 }
 
 /** @param {Tone} tone the fill of a shape: its colour with its pattern */
-export const fillOf = (tone) => ({ class: `tone-${tone}`, fill: tone === "ok" ? "currentColor" : `url(#fill-${tone})` });
+export function fillOf(tone) {
+  patterns();
+  return { class: `tone-${tone}`, fill: tone === "ok" ? "currentColor" : `url(#fill-${tone})` };
+}
 
 /**
  * Bars that stand on each other.

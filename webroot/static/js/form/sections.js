@@ -62,7 +62,7 @@ export function drawSections(fields) {
     const name = /** @type {HTMLElement} */ (section).dataset.group;
     const line = section.querySelector("[data-summary]");
     const own = [...FIELDS.values()].filter((one) => one.section === name).map(({ path }) => path);
-    const isChanged = (/** @type {string} */ path) => !same(fields[path], DEFAULTS[path]);
+    const isChanged = (/** @type {string} */ path) => !same(fields[path] === "" ? null : fields[path], DEFAULTS[path]);
     const said = own.map((path) => (HOLDS[path] ? HOLDS[path](fields[path], fields) : isChanged(path) && `${labelOf(path)}: ${shown(fields[path])}`)).filter(Boolean);
     const changed = own.some(isChanged);
     fill(line, changed && h("span", { class: "visually-hidden" }, t("form.changed")), said.join(" · ") || word("holds", `${name}.none`, t("holds.none")));

@@ -91,7 +91,7 @@ export function inline({ field, before, after }) {
   }
   const [then, now] = [new Map(partsOf(field, before)), new Map(partsOf(field, after))];
   return h("div", {}, [...new Set([...then.keys(), ...now.keys()])].filter((path) => JSON.stringify(then.get(path)) !== JSON.stringify(now.get(path)) && !(isNothing(then.get(path)) && isNothing(now.get(path))))
-    .map((path) => h("div", { class: "sub inline-of" }, `${labelOf(path)}: `, h("del", {}, valueOf(path, then.get(path))), " ", h("ins", {}, valueOf(path, now.get(path))))));
+    .map((path) => h("div", { class: "sub inline-of" }, `${labelOf(path)}: `, h("del", {}, shortOf(path, then.get(path))), " ", h("ins", {}, shortOf(path, now.get(path))))));
 }
 
 /** A field with fields of its own, by these. @param {string} path @param {any} value @returns {[string, any][]} */
@@ -121,6 +121,12 @@ function valueOf(path, value) {
   if (Array.isArray(value)) return value.map((one) => line(textOf(one)));
   if (typeof value === "object") return Object.entries(value).map(([name, inner]) => line(`${name}=${textOf(inner)}`));
   return h("code", {}, value);
+}
+
+/** The same in a line. @param {string} path @param {any} value @returns {Child | Child[]} */
+function shortOf(path, value) {
+  const said = valueOf(path, value);
+  return Array.isArray(said) ? said.flatMap((one, at) => (at ? [", ", one] : [one])) : said;
 }
 
 /** A link, or who is told of what. @param {any} entry */

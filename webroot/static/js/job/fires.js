@@ -8,7 +8,7 @@ import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
-import { badge, whyOf } from "../verdicts.js";
+import { badge, whyApart, whyOf } from "../verdicts.js";
 import { full, zoneFor } from "../zones.js";
 import { Range } from "./range.js";
 
@@ -59,8 +59,8 @@ function verdict(fire) {
   const link = badge(code, { href: runId && (startTime || code === "claimed") ? runUrl(runId) : undefined, of: full(fire.planTime, zoneFor()) });
   link.setAttribute("data-row-link", "");
   const many = count > 1 && t(countIsMinimum ? "job.fires.least" : "job.fires", { n: count });
-  const said = [many, whyOf(fire)].filter(Boolean).join("; ");
-  return [link, said && h("div", { class: "sub" }, said),
+  const why = whyOf(fire) && whyApart(fire);
+  return [link, (many || why) && h("div", { class: "sub" }, many, many && why && "; ", why),
     attempts > 1 && h("div", { class: "sub" }, t("job.attempts"), " ", attemptsOf(runId, attempts))];
 }
 

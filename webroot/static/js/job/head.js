@@ -3,6 +3,7 @@ import { now } from "../clock.js";
 import { mayAnything, offered } from "../caller.js";
 import { byId, h, icon } from "../dom.js";
 import { facts } from "../grid.js";
+import { labelChip, labelsOf } from "../label_chips.js";
 import { encoded, jobUrl, runUrl } from "../links.js";
 import { visible } from "../printed.js";
 import { redraw } from "../redraw.js";
@@ -29,7 +30,7 @@ export function showHead(job) {
     ["column.schedule", spec && [h("div", {}, job.words), ...expressions(spec.cronExpr).flatMap((one, at) => [at > 0 && "| ", h("code", { class: "expression" }, one)]), h("span", { class: "zone" }, zone)]],
     ["column.running", job.running.map(running)],
     ["job.where", spec && where(spec)],
-    ["column.labels", spec && chips(pairsOf(spec.labels))],
+    ["column.labels", spec && labelsOf(spec).map(labelChip)],
     ["run.command", spec && commandOf(spec.command)],
   ]));
 }

@@ -8,7 +8,7 @@ import { printable, uncoloured } from "../printed.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { number, t, word } from "../text.js";
-import { summary, toneOf, whyOf } from "../verdicts.js";
+import { perWorker, summary, toneOf, whyApart, whyInShort, whyOf } from "../verdicts.js";
 import { full, parts, zoneFor } from "../zones.js";
 import { BAD, tally } from "./tally.js";
 
@@ -56,12 +56,13 @@ function draw(job) {
   const tone = overdue && state !== "bad" ? "warn" : state;
   const { lastResult: last } = job;
   const failed = tone === "bad" && last;
+  const isTold = failed && last.status === "missed" && range.id === tally(job.recent).missedId && range.count > 1; // the sentence has why
   const box = byId("health");
   box.className = `health is-${tone}`;
   redraw(box,
     h("div", { class: "health-says" }, h("span", { class: `tone-${state}` }, icon(glyph)), h("p", {}, says)),
-    overdue && h("p", { class: "health-overdue tone-warn" }, icon("hourglass-bottom"), " ", h("strong", {}, around(t("health.overdue", { ...WHEN, why: whyOf({ ...overdue, verdict: "waiting" }) }), stamp(overdue.planTime, { zone: job.spec?.timezone })))),
-    failed && h("p", { class: "health-why" }, whyOf(last), " ", last.runId && h("a", { href: runUrl(last.runId) }, t("health.run"))),
+    overdue && h("p", { class: "health-overdue tone-warn" }, icon("hourglass-bottom"), " ", h("strong", {}, around(t("health.overdue", { ...WHEN, why: whyInShort({ ...overdue, verdict: "waiting" }) }), stamp(overdue.planTime, { zone: job.spec?.timezone })))),
+    failed && h("div", { class: "health-why" }, isTold ? perWorker(last) : whyApart(last), " ", last.runId && h("a", { href: runUrl(last.runId) }, t("health.run"))),
     failed && tail.runId === last.runId && tail.text && h("pre", { class: "health-tail", tabindex: 0, "aria-label": t("health.tail") }, printable(uncoloured(tail.text))),
     job.recent.length > 0 && [h("div", { class: "sub" }, t("health.newest", { n: job.recent.length })), bars(job.recent, job.spec?.timezone)],
     h("dl", { class: "figures" }, facts(figures(job))));
@@ -75,11 +76,11 @@ function stateOf(job) {
   const usual = usualMs !== undefined && `${t("health.usual", { time: duration(usualMs) })} `;
   if (job.state === "broken") return ["bad", "exclamation-triangle-fill", [h("strong", {}, t("health.broken"))]];
   if (!last && job.warnings?.length) return ["idle", "question-diamond-fill", [h("strong", {}, t("health.unknown")), " ", ...going]];
-  if (!last && waiting) return ["warn", "hourglass-bottom", [h("strong", {}, around(t("health.waiting", { ...WHEN, why: whyOf({ ...waiting, verdict: "waiting" }) }), stamp(waiting.planTime, { zone })))]];
+  if (!last && waiting) return ["warn", "hourglass-bottom", [h("strong", {}, around(t("health.waiting", { ...WHEN, why: whyInShort({ ...waiting, verdict: "waiting" }) }), stamp(waiting.planTime, { zone })))]];
   if (!last) return going.length ? ["run", "play-circle-fill", [h("strong", {}, going), t("health.first")]] : ["idle", "circle-half", [h("strong", {}, t("health.never"))]];
   const { streak: n, since, isAll, missed, missedMs, missedId } = tally(recent);
   const fires = range.id === missedId && range.count > 1 && around(
-    t(missed > 1 ? "health.range.times" : "health.range", { ...WHEN, n: range.count, times: missed, why: whyOf(range) }), [stamp(range.planTime, { zone }), " – ", stamp(range.rangeEndTime, { zone })]);
+    t(missed > 1 ? "health.range.times" : "health.range", { ...WHEN, n: range.count, times: missed, why: whyInShort(range) }), [stamp(range.planTime, { zone }), " – ", stamp(range.rangeEndTime, { zone })]);
   const more = [...lastSuccess(job, zone), usual, ...going];
   if (BAD.includes(last.status)) {
     const many = isAll && recent.length >= MOST ? "health.failing.least" : "health.failing";
@@ -101,10 +102,10 @@ const clock = (ms, zone) => parts(ms, zone).time;
 /** Where a time stands in a text. */
 const WHEN = { when: "\0" };
 
-/** A text with a time in it, which each language puts where it belongs. @param {string} text @param {Child} time @returns {Child[]} */
+/** A text with a time in it, which each language puts where it belongs. @param {string} text @param {Child | Child[]} time @returns {Child[]} */
 function around(text, time) {
   const [before, after] = text.split(WHEN.when);
-  return [before, time, after];
+  return [before, ...[time].flat(), after];
 }
 
 /** @param {any} job @param {string} [zone] @returns {Child[]} */

@@ -8,6 +8,7 @@ import { Refresher } from "../refresher.js";
 import { quiet, silence, silencers } from "../silencing.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
+import { reasonIn } from "../verdicts.js";
 
 const EVERY_MS = 5000;
 
@@ -34,7 +35,7 @@ export function showNotifications(name) {
 /** @param {import("../silencing.js").Alert} alert */
 function alertOf(alert) {
   return h("div", { class: "note note-bad", id: "open-alert" }, icon("bell-fill"), h("div", {},
-    h("strong", {}, word("event", alert.kind)), " ", t("alert.since"), " ", stamp(alert.sinceTime), ", ", stamp(alert.sinceTime, { as: "ago" }), alert.reason && `: ${alert.reason}`,
+    h("strong", {}, word("event", alert.kind)), " ", t("alert.since"), " ", stamp(alert.sinceTime), ", ", stamp(alert.sinceTime, { as: "ago" }), alert.reason && `: ${reasonIn(alert.reason)}`,
     alert.lastSuccessTime && h("div", { class: "sub" }, t("alert.last.success"), " ", stamp(alert.lastSuccessTime)), quiet(alert),
     h("div", { class: "buttons-of" }, silencers(alert))));
 }

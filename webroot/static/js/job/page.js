@@ -1,6 +1,7 @@
 /** One job: whether it is well, its runs, its schedule, its versions; a deleted one has them still. */
 import { act } from "../actions.js";
 import { get, jobPath } from "../api.js";
+import { mayAnything } from "../caller.js";
 import { everySecond, now } from "../clock.js";
 import { byId, delegate, h, icon } from "../dom.js";
 import { onKey } from "../keys.js";
@@ -107,7 +108,7 @@ function showMissing(name, message) {
   byId("job").setAttribute("aria-busy", "false");
   [byId("actions"), byId("state"), byId("problem")].forEach((box) => redraw(box));
   redraw(byId("missing"), h("div", { class: "empty" }, h("p", { class: "sentence" }, h("strong", {}, message)),
-    h("p", { class: "buttons-of" }, h("a", { class: "btn btn-plain", href: `/jobs?q=${encoded(name)}` }, t("job.missing.search")), h("a", { class: "btn btn-plain", href: "/new" }, t("jobs.new")))));
+    h("p", { class: "buttons-of" }, h("a", { class: "btn btn-plain", href: `/jobs?q=${encoded(name)}` }, t("job.missing.search")), mayAnything("editor") && h("a", { class: "btn btn-plain", href: "/new" }, t("jobs.new")))));
 }
 
 /** Whether there was such a job: then its versions are there, and the way back. @param {Shown} shown @param {AbortSignal} signal */

@@ -1,21 +1,18 @@
 /** The cells of one job's row, each a line. */
-import { now } from "../clock.js";
 import { h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { expressions } from "../job/values.js";
+import { labelChip, labelsOf } from "../label_chips.js";
 import { jobUrl, runUrl } from "../links.js";
 import { took } from "../runs/list.js";
 import { stamp } from "../stamp.js";
 import { listed, t, word } from "../text.js";
-import { badge, strip, whyOf } from "../verdicts.js";
+import { badge, strip, whyInShort, whyOf } from "../verdicts.js";
 import { full, zoneFor } from "../zones.js";
 import { query } from "./query.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 /** @typedef {any} JobRow as the contract of GET /jobs says */
-
-/** Before that the time alone tells which day is meant. */
-const FAR_MS = 24 * 3_600_000;
 
 /**
  * Each column: its class, what it depends on, how it is drawn. A cell is drawn again only when that has changed, so
@@ -42,11 +39,11 @@ function state(job) {
 
 /** @param {JobRow} job */
 function name(job) {
-  const labels = Object.entries(job.spec?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  const labels = labelsOf(job.spec);
   return [h("div", { class: "line" },
     h("a", { href: jobUrl(job.name), class: "row-name", "data-row-link": true, title: job.name }, job.name),
     job.spec && job.problem && h("span", { class: "labels-of sub tone-bad", title: job.problem }, icon("exclamation-triangle-fill"), " ", job.problem),
-    labels.length > 0 && h("span", { class: "labels-of", title: listed(labels) }, labels.map((label) => h("span", { class: "label" }, label))))];
+    labels.length > 0 && h("span", { class: "labels-of", title: listed(labels) }, labels.map((label) => labelChip(label))))];
 }
 
 /** @param {JobRow} job */
@@ -72,8 +69,7 @@ function next(job) {
     return [t("jobs.paused.since"), " ", stamp(sinceMs, { zone }), h("span", { class: "sub", title: `${reason ?? ""} (${by})` }, reason || by)];
   }
   if (!job.nextFire) return [h("span", { class: "muted" }, t(job.spec?.after ? "jobs.after" : "jobs.never"))];
-  const isFar = job.nextFire.ms - now() > FAR_MS;
-  return [stamp(job.nextFire.ms, { as: "until", zone }), h("span", { class: "sub" }, stamp(job.nextFire.ms, { as: isFar ? "moment" : "clock", zone }))];
+  return [stamp(job.nextFire.ms, { as: "until", zone }), h("span", { class: "sub" }, stamp(job.nextFire.ms, { as: "short", zone }))];
 }
 
 const sortsByFailure = () => query().sort.endsWith("failure");
@@ -88,9 +84,8 @@ function last(job) {
   const href = result.runId && result.startTime ? runUrl(result.runId) : undefined;
   const failedBefore = sortsByFailure() && job.lastFailureTime && job.lastFailureTime < at;
   return [
-    badge(result.status, { href, title: why || undefined, of: job.name }), " ", stamp(at, { as: "ago", zone }),
+    badge(result.status, { href, title: why || undefined, of: job.name }), " ", why && h("span", { class: "sub cause", title: why }, whyInShort(result)), stamp(at, { as: "ago", zone }),
     failedBefore && h("span", { class: "sub" }, t("jobs.failed"), " ", stamp(job.lastFailureTime, { as: "ago", zone })),
-    why && h("span", { class: "sub", title: why }, why),
   ];
 }
 
@@ -101,7 +96,7 @@ function none({ resultUnknown, running: going, waiting, spec }) {
   if (going.length) return muted(t("jobs.first.run"));
   if (!waiting) return muted(t("jobs.no.result"));
   const why = whyOf({ verdict: "waiting", reason: waiting.reason });
-  return [badge("waiting", { title: why }), " ", stamp(waiting.planTime, { as: "ago", zone: spec?.timezone }), h("span", { class: "sub", title: why }, why)];
+  return [badge("waiting", { title: why }), " ", stamp(waiting.planTime, { as: "ago", zone: spec?.timezone }), h("span", { class: "sub", title: why }, whyInShort({ verdict: "waiting", reason: waiting.reason }))];
 }
 
 /** How long its newest run took. @param {JobRow} job */

@@ -1,17 +1,20 @@
 /** The list of jobs. */
 import { get } from "../api.js";
+import { mayAnything } from "../caller.js";
 import { everySecond, now } from "../clock.js";
 import { byId, delegate, fill, h, icon } from "../dom.js";
 import { on } from "../live/live.js";
 import { announce, note } from "../notices.js";
+import { turned } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
 import { takers } from "../workers/takers.js";
 import { isOld, upToDate } from "../written.js";
 import { Picked } from "./bulk.js";
+import { startChips } from "./chips.js";
 import { startMenus } from "./menu.js";
-import { onBack, query, setQuery } from "./query.js";
+import { NO_FILTERS, onBack, query, setQuery } from "./query.js";
 import { startSorting } from "./sorting.js";
 import { JobTable } from "./table.js";
 
@@ -28,8 +31,7 @@ export function start() {
   startMenus(table, () => changed(list));
   delegate(byId("pager"), "click", "[data-cursor]", ({ dataset: { cursor } }) => {
     if (cursor !== query().cursor) setQuery({ cursor }); // clicked twice before the page is there it is one step
-    void list.now();
-    window.scrollTo(0, 0);
+    void list.now().then(() => turned(byId("jobs"), t(cursor ? "pager.another" : "pager.first")));
   });
   on(["again", "health"], () => { list.soon(); workers.soon(); });
   on(["jobs"], ({ all, names = [] }) => (all || matters(names, table)) && list.heard());
@@ -68,7 +70,7 @@ async function load(table, picked, signal, again) {
     if (JSON.stringify(wanted) !== JSON.stringify(query())) return; // somebody types: others are asked for in a moment
     const known = page.warnings.length ? page.items.map((/** @type {any} */ job) => withWhatIsKnown(job, table.job(job.name))) : page.items;
     table.show(known, (name) => picked.jobs.has(name));
-    picked.draw();
+    picked.draw(page.total ?? null);
     note(byId("problem"), page.warnings.join("; ") || null, "warn");
     showTotal(page, wanted);
   } catch (error) {
@@ -89,7 +91,7 @@ function withWhatIsKnown(job, shown) {
 
 /** @param {any} page @param {import("./query.js").Query} wanted */
 function showTotal(page, wanted) {
-  const filtered = Boolean(wanted.q || wanted.state || wanted.label);
+  const filtered = Boolean(wanted.q || wanted.state || wanted.label.length);
   const total = page.total ?? (page.nextCursor || wanted.cursor ? null : page.items.length);
   const text = total === null ? "" : t(filtered ? "jobs.found" : "jobs.total", { n: total });
   if (byId("total").textContent !== text) {
@@ -112,8 +114,8 @@ const nothingFound = () => [h("p", {}, t("jobs.none.found")), h("button", { type
 /** @returns {import("../dom.js").Child[]} */
 function nothingYet() {
   return [
-    h("p", {}, t("jobs.none")), h("p", {}, h("a", { class: "btn btn-primary", href: "/new" }, icon("plus-lg"), " ", t("jobs.first"))),
-    h("p", {}, h("a", { href: "/crontab" }, t("title.crontab"))),
+    h("p", {}, t("jobs.none")), mayAnything("editor") && h("p", {}, h("a", { class: "btn btn-primary", href: "/new" }, icon("plus-lg"), " ", t("jobs.first"))),
+    mayAnything("editor") && h("p", {}, h("a", { href: "/crontab" }, t("title.crontab"))),
   ];
 }
 
@@ -136,35 +138,44 @@ async function showHealthy(signal) {
 function startFilters(list) {
   const form = /** @type {HTMLFormElement} */ (byId("filters"));
   const show = () => {
-    const { q, state, label } = query();
-    form.elements.q.value = q;
-    form.elements.label.value = label;
+    const { q, state } = query();
+    if (form.elements.q !== document.activeElement) form.elements.q.value = q;
+    showChips();
     form.querySelectorAll("[data-state]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.state === state)));
   };
   /** What the pager leads to belongs to what is not asked for any more. */
-  const turned = () => redraw(byId("pager"));
-  const showSort = startSorting(() => { turned(); void list.now(); });
+  const reload = () => { redraw(byId("pager")); void list.now(); };
+  const showChips = startChips(() => { show(); reload(); });
+  const showSort = startSorting(reload);
   let typing = 0;
   form.addEventListener("submit", (event) => event.preventDefault());
-  delegate(form, "input", "input", ({ name, value }) => {
-    setQuery({ [name]: value.trim() }, { typed: true });
-    turned();
+  delegate(form, "input", "[name=q]", ({ value }) => {
+    setQuery({ q: value.trim() }, { typed: true });
+    showChips();
+    redraw(byId("pager"));
     window.clearTimeout(typing);
     typing = window.setTimeout(() => void list.now(), 200);
+  });
+  delegate(form, "change", "[name=label]", (field) => {
+    const label = field.value.trim();
+    field.value = "";
+    if (label) setQuery({ label: [...new Set([...query().label, label])] });
+    show();
+    reload();
   });
   delegate(form, "click", "[data-state]", ({ dataset: { state } }) => {
     setQuery({ state });
     show();
-    turned();
-    void list.now();
+    reload();
   });
   delegate(byId("empty"), "click", "#clear-filters", () => {
-    setQuery({ q: "", state: "", label: "" });
-    show();
-    void list.now();
+    setQuery(NO_FILTERS);
     byId("search").focus();
+    form.elements.q.value = "";
+    show();
+    reload();
   });
-  onBack(() => { show(); showSort(); turned(); void list.now(); });
+  onBack(() => { form.elements.q.value = query().q; show(); showSort(); reload(); });
   show();
   showSort();
 }

@@ -1,5 +1,5 @@
 /** The jobs that fail, those together that fail alike: what, since when, the last line that one of them printed. */
-import { actOnAll } from "../actions.js";
+import { actOnAll } from "../actions_on_all.js";
 import { ApiError, jobPath, send } from "../api.js";
 import { offered } from "../caller.js";
 import { ask } from "../dialogs.js";

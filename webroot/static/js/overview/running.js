@@ -70,6 +70,7 @@ export class Running {
     if (!seen) return;
     const rest = seen.running - seen.longest.length;
     redraw(this.part, seen.longest.length ? h("ul", { class: "going" }, seen.longest.map((/** @type {Going} */ run) => this.row(run))) : h("p", { class: "muted" }, t("overview.running.none")),
+      seen.checks.logStore === "away" && seen.longest.length > 0 && h("p", { class: "sub tone-warn" }, t("overview.running.unsure")),
       rest > 0 && h("p", { class: "sub" }, h("a", { href: "/runs?status=running" }, t("overview.running.more", { n: rest }))));
     refresh();
   }

@@ -9,7 +9,7 @@ import { redraw } from "../redraw.js";
 import { lateness, took } from "../runs/list.js";
 import { stamp } from "../stamp.js";
 import { size, t, word } from "../text.js";
-import { badge, codeOf, whyOf } from "../verdicts.js";
+import { badge, codeOf, whyApart, whyOf } from "../verdicts.js";
 import { attemptsOf } from "./attempts.js";
 import { lastLineOf } from "./progress_lines.js";
 
@@ -28,7 +28,7 @@ export function showFacts(run, zone) {
   }
   const why = whyOf(run);
   const last = why && SAYS_WHY.includes(next) && lastLineOf(run.output ?? "");
-  redraw(byId("why"), why && said(last ? [why, h("code", { class: "last-line" }, last)] : why, /** @type {any} */ (TONES[next] ?? "info")));
+  redraw(byId("why"), why && said(last ? [why, h("code", { class: "last-line" }, last)] : whyApart(run), /** @type {any} */ (TONES[next] ?? "info")));
   redraw(byId("attempts"), attemptsOf(run));
   redraw(byId("facts"), facts([
     ["run.left", run.ending && [t("run.left.text", { worker: run.ending.worker, processes: run.ending.processes.join(", ") }), h("div", { class: "sub" }, stamp(run.ending.sinceMs, { as: "long", zone }))]],

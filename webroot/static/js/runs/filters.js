@@ -2,7 +2,7 @@
 import { get } from "../api.js";
 import { byId, delegate, h } from "../dom.js";
 import { redraw } from "../redraw.js";
-import { number, t } from "../text.js";
+import { number, t, word } from "../text.js";
 import { badge } from "../verdicts.js";
 import { keepQuery, localTime, query } from "./query.js";
 
@@ -42,6 +42,13 @@ export class Filters {
     this.draw();
     window.clearTimeout(this.typing);
     this.typing = window.setTimeout(() => this.changed(), waitMs);
+  }
+
+  /** Takes one filter away. @param {string} name */
+  drop(name) {
+    this.set({ [name]: "" });
+    this.show();
+    if (!byId("named").contains(document.activeElement)) /** @type {HTMLElement} */ (byId("named").querySelector("button") ?? this.form.elements.q).focus();
   }
 
   /** @param {string} status */
@@ -86,9 +93,9 @@ export class Filters {
       badge(status), total[status] !== undefined && h("span", { class: "count" }, number(total[status])))));
     const { group: _, ...others } = wanted;
     byId("clear").hidden = !Object.values(others).some(Boolean);
-    const named = Object.entries({ job: wanted.job, error: wanted.error }).filter(([, value]) => value);
-    redraw(byId("named"), named.map(([name, value]) => h("span", { class: "label", "data-key": name }, `${t(`runs.named.${name}`)} `, h("strong", {}, value), " ",
-      h("button", { type: "button", class: "btn btn-quiet btn-icon", "aria-label": t("runs.drop", { what: value }), onclick: () => this.set({ [name]: "" }) }, "×"))));
+    const named = ["job", "error", "worker", "label", "trigger"].map((name) => [name, wanted[name]]).filter(([, value]) => value);
+    redraw(byId("named"), named.map(([name, value]) => h("span", { class: "label", "data-key": name }, `${t(`runs.named.${name}`)} `, h("strong", {}, name === "trigger" ? word("trigger", value) : value), " ",
+      h("button", { type: "button", class: "btn btn-quiet btn-icon", "aria-label": t("runs.drop", { what: value }), onclick: () => this.drop(name) }, "×"))));
   }
 
   /** How many there were, as the counters of hours have it; where these cannot say it, nothing is counted. @param {AbortSignal} signal */

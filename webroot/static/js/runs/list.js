@@ -8,7 +8,7 @@ import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
-import { badge, codeOf, whyOf } from "../verdicts.js";
+import { badge, codeOf, whyInShort, whyOf } from "../verdicts.js";
 import { full, zoneFor } from "../zones.js";
 
 const A_PAGE = 25;
@@ -43,7 +43,7 @@ function link(run) {
 /** @param {any} run */
 function why(run) {
   const text = whyOf(run);
-  return text && h("div", { class: "sub clip why", title: text }, text);
+  return text && h("div", { class: "sub clip why", title: text }, whyInShort(run));
 }
 
 /** @param {any} run */

@@ -100,7 +100,7 @@ const sinceOf = (ms) => ms && [stamp(ms), h("div", { class: "sub" }, stamp(ms, {
 /** @param {any} worker */
 function notices({ state, drained, problem, session, left, seenMs }) {
   const gone = !session && left && said([t(`worker.left.${left}`), " ", stamp(seenMs), ", ", stamp(seenMs, { as: "ago" })], left === "gone" ? "bad" : "info");
-  const out = drained && said([t(state === "draining" ? "workers.draining.by" : "workers.drained.by", { by: drained.by }), " ", stamp(drained.sinceMs), drained.reason && `: ${drained.reason}`], "warn");
+  const out = drained && said([t(state === "draining" ? "workers.draining.by" : "worker.drained.by", { by: drained.by }), " ", stamp(drained.sinceMs), drained.reason && `: ${drained.reason}`], "warn");
   return [gone, out, session && !drained && problem && said(problem, "warn")];
 }
 

@@ -3,7 +3,7 @@
  * how late they started. Drawing across the chart chooses a period.
  */
 import { get, jobPath } from "../../api.js";
-import { s, band, dots, line, plot, rule, timeAxis, valueAxis } from "../../charts/svg.js";
+import { s, band, dots, lengthAxis, line, plot, rule, timeAxis } from "../../charts/svg.js";
 import { chart } from "../../charts/table.js";
 import { now } from "../../clock.js";
 import { byId, h } from "../../dom.js";
@@ -87,7 +87,7 @@ export class Durations {
     const withTimeout = timeoutMs && timeoutMs <= 1.5 * longest;
     const sizes = { width, left: 60, right: 12 };
     const above = plot({ label: t("durations.title"), ...sizes, height: 220, x: [from, to], y: [0, 1.08 * Math.max(longest, withTimeout ? timeoutMs : 0)] });
-    valueAxis(above, { format: lengthOf });
+    lengthAxis(above);
     timeAxis(above, zone);
     bands.forEach((/** @type {any} */ one, /** @type {number} */ at) => {
       const ends = [one.from, bands[at + 1]?.from ?? one.to];
@@ -108,7 +108,7 @@ export class Durations {
     if (!late.length) return null;
     const most = Math.max(...late.map(({ y }) => y), 1000);
     const below = plot({ label: t("column.lateness"), ...sizes, height: 74, x: [from, to], y: [0, 1.15 * most], top: 16, bottom: 6 });
-    valueAxis(below, { count: 2, format: lengthOf });
+    lengthAxis(below, 2);
     below.body.append(s("text", { class: "axis", x: 0, y: -5 }, t("column.lateness")),
       s("g", { class: "stems tone-warn", "aria-hidden": "true" }, late.filter(({ y }) => y > 0).map(({ x, y }) => s("line", { x1: below.x(x), x2: below.x(x), y1: below.y(0), y2: below.y(y) }))));
     return below.svg;
@@ -161,9 +161,6 @@ export class Durations {
     return [...(period || []), t(isCut ? "durations.newest.of" : "durations.runs", { n: runs }), " ", usual, " ", timeoutMs && t("durations.timeout.of", { time: duration(timeoutMs) }), ...changes];
   }
 }
-
-/** @param {number} ms */
-const lengthOf = (ms) => (ms ? duration(ms) : "0");
 
 /** Whether runs take longer since a version, or less long. @param {any} version @returns {"slower" | "faster" | null} */
 function changeOf({ beforeMs, afterMs }) {

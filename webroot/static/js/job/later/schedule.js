@@ -8,7 +8,7 @@ import { said } from "../../notices.js";
 import { redraw } from "../../redraw.js";
 import { stamp } from "../../stamp.js";
 import { language, number, t } from "../../text.js";
-import { badge, whyOf } from "../../verdicts.js";
+import { badge, whyApart, whyOf } from "../../verdicts.js";
 import { full } from "../../zones.js";
 import { scrolls, takersOf } from "../fires.js";
 
@@ -41,7 +41,7 @@ function overdue(fires, zone) {
   return fires.map((fire) => {
     const many = t("schedule.overdue", { n: fire.count ?? 1 });
     const until = fire.rangeEndTime ? [" … ", stamp(fire.rangeEndTime, { zone })] : [];
-    return said([h("strong", {}, many), " ", stamp(fire.planTime, { zone }), ...until, fire.reason && `: ${whyOf(fire)}`], "warn");
+    return said([h("strong", {}, many), " ", stamp(fire.planTime, { zone }), ...until, fire.reason && [": ", ...whyApart(fire)]].flat(), "warn");
   });
 }
 
@@ -54,7 +54,7 @@ function showUpcoming(fires, zone, job) {
     { key: "in", draw: (/** @type {any} */ fire) => stamp(fire.ms, { as: "until" }) },
     { key: "takers", draw: (/** @type {any} */ fire) => taker(fire, nobody), className: "wraps" },
   ];
-  redraw(byId("upcoming"), job?.spec?.after && fires.length > 0 && h("p", { class: "sub" }, none(job)), nobody && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, nobody)),
+  redraw(byId("upcoming"), job?.spec?.after && fires.length > 0 && h("p", { class: "sub" }, none(job)), nobody && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("div", {}, whyApart(fires[0]))),
     fires.length ? scrolls(t("job.upcoming"), grid(t("job.upcoming"), columns, fires, "auto", ({ ms, runId }) => runId ?? ms)) : h("p", { class: "muted" }, none(job)));
 }
 
@@ -62,7 +62,7 @@ function showUpcoming(fires, zone, job) {
 function taker({ open, takers, note, isAsked, ...fire }, told) {
   if (isAsked) return null;
   const nobody = fire.verdict && whyOf(fire);
-  const who = open === false ? badge("closed") : takers?.length ? takersOf(takers) : nobody && h("span", { class: "tone-warn" }, nobody === told ? t("job.nobody") : nobody);
+  const who = open === false ? badge("closed") : takers?.length ? takersOf(takers) : nobody && h("span", { class: "tone-warn" }, nobody === told ? t("job.nobody") : whyApart(/** @type {any} */ (fire)));
   return [who, note && h("div", { class: "sub tone-warn" }, note)];
 }
 

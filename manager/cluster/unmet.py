@@ -1,0 +1,80 @@
+"""The jobs that are due, and that no worker may take now: no worker counts them, for none has them in its line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from common.access.rights import Rights
+from common.clock import Clock
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, decode_mark
+from common.protocol.planner import undecided
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Get, KeyValue, Txn
+from manager.cluster.jobs_health import Fits
+from manager.views.fire_verdicts import newest_due_ms
+from manager.views.shared import Shared
+from manager.watch.watching import Watching
+
+_MOST: Final = 500
+"""Jobs whose marks are read."""
+_MARKS_AT_ONCE: Final = 100
+_YIELD_EVERY: Final = 100
+_SECONDS: Final = 2.0
+
+
+class Unmet:
+    """Counts them; their marks are read once for all who ask within a while."""
+
+    def __init__(self, watching: Watching, etcd: EtcdClient, keys: Keys, *, clock: Clock) -> None:
+        self._watching = watching
+        self._etcd = etcd
+        self._keys = keys
+        self._clock = clock
+        self._names = Shared(self._late, clock, _SECONDS)
+
+    async def count(self, rights: Rights) -> int:
+        """Those that a caller may know of, of the first 500; EtcronError: it is not known."""
+        catalog = self._watching.catalog
+        return sum(catalog.seen(name, rights) is not None for name in await self._names.get())
+
+    async def _late(self) -> Sequence[str]:
+        due, late = await self._due(), list[str]()
+        for at in range(0, len(due), _MARKS_AT_ONCE):
+            some = due[at : at + _MARKS_AT_ONCE]
+            found = await self._etcd.txn(Txn((), [Get(self._keys.mark(name)) for name, _, _ in some]))
+            late += [
+                name for place, (name, saved, due_ms) in enumerate(some) if _is_owed(saved, found.one(place), due_ms)
+            ]
+        return late
+
+    async def _due(self) -> list[tuple[str, SavedJob, int]]:
+        """Each with its newest fire that is due, decided or not; of broadcasts no fire is owed."""
+        catalog, now_ms, due = self._watching.catalog, self._clock.wall_ms(), list[tuple[str, SavedJob, int]]()
+        fits = Fits(one for one in self._watching.members if one.accepts)
+        for index, names in enumerate(list(catalog.needs.values()), 1):
+            if index % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            jobs = [job for name in names if (job := catalog.get(name)) and job.saved]
+            if not jobs or jobs[0].saved is None or fits.any(jobs[0].saved.spec):
+                continue
+            for job in jobs:
+                if job.saved is None or job.saved.spec.broadcast:
+                    continue
+                due_ms = newest_due_ms(job.saved.spec, now_ms)
+                if due_ms is not None and due_ms > job.saved.anchor_ms:
+                    due.append((job.name, job.saved, due_ms))
+                if len(due) == _MOST:
+                    return due
+        return due
+
+
+def _is_owed(saved: SavedJob, mark: KeyValue | None, due_ms: int) -> bool:
+    try:
+        mark_ms = 0 if mark is None else decode_mark(mark.value)
+    except ValueError:
+        return False  # its page says what is wrong
+    after_ms = max(mark_ms, saved.anchor_ms)
+    return undecided(saved.spec.schedule, mark_ms=after_ms, until_ms=due_ms) is not None
