@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from cli.client import Client, ProblemError, job_path
 from cli.crontab.sources import Source, state_directory
-from cli.crontab.until_now import crons_view
+from cli.crontab.until_now import CronsView, crons_view
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.plan import Row
 from cli.places import refuse_others_place
@@ -121,6 +121,7 @@ class Takeover:
         self._compare_clocks()
         wait_between_minutes()
         self._remember(jobs)
+        before = self._crons_view()
         if lines:
             self._rewrite(lines, lambda line: TAKEN + line)
         for job in sorted(jobs):
@@ -129,6 +130,8 @@ class Takeover:
             )
         self._note.unlink(missing_ok=True)
         tell(f"{', '.join(sorted(jobs))}: run by etcron from now on")
+        if before.ignored is not None and self._crons_view().ignored is None:
+            tell(f"{self._source.title}: cron, which ran nothing of it, runs what is left in it from now on")
 
     def give_back(self, lines: Collection[Line]) -> dict[str, str]:
         """The jobs are paused, then their lines come back into the crontab; a fire whose delay goes on is waited for.
@@ -158,14 +161,18 @@ class Takeover:
             self._switch(job, "pause", "the crontab is as it was, and some of its jobs are paused")
         self._rewrite(lines, lambda line: line.removeprefix(TAKEN))
         self._note.unlink(missing_ok=True)
-        after = list(read_lines(self._text, system=self._source.user is None, taken=True))
-        view = crons_view(after, self._source, self._text, self._daemon)
+        view = self._crons_view()
         run = {line.job for line in lines if view.runs(line.number)}
         if run:
             tell(f"{', '.join(sorted(run))}: run by cron from now on")
         if idle := [job for job in jobs if job not in run]:
             why = view.ignored or "as until the takeover"
             tell(f"{', '.join(idle)}: back in the crontab, and not run by cron: {why}")
+
+    def _crons_view(self) -> CronsView:
+        """As the crontab is now."""
+        lines = list(read_lines(self._text, system=self._source.user is None, taken=True))
+        return crons_view(lines, self._source, self._text, self._daemon)
 
     def _delayed(self, job: str) -> str | None:
         """Why its line may not change hands yet: a fire of it was due and waits for its random delay, or would have

@@ -366,6 +366,7 @@ async def test_what_debians_cron_does_not_run_is_said_before_a_takeover_and_afte
     assert "lines 2-4: neither runs it; as root" in first.out
     took = await etcron.ok(*sync(path, "--system", "--takeover", "--untested"))
     assert "good, last: run by etcron from now on" in took.out
+    assert "cron, which ran nothing of it, runs what is left in it from now on" in took.out
     assert "runs nothing of it" not in (await etcron.ok(*sync(path, "--system"))).out, "nothing of it is cron's now"
     gave = await etcron.ok(*sync(path, "--system", "--give-back"))
     assert f"good, last: back in the crontab, and not run by cron: {path}: Debian's cron (3.0pl1)" in gave.out
