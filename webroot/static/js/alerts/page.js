@@ -95,8 +95,8 @@ const nameOf = (one) => (one.job ? h("a", { href: jobUrl(one.job), class: "row-n
 function names({ group, alerts }) {
   if (!group) return nameOf(alerts[0]);
   const isOpen = unfolded.has(group.cause), count = t(alerts[0].job ? "overview.jobs" : "alerts.many", { n: group.count });
-  return [h("strong", {}, count), !isOpen && h("div", { class: "sub names-of" }, alerts.slice(0, NAMED).map((one) => (one.job ? h("a", { href: jobUrl(one.job), "data-key": one.job }, one.job) : h("span", {}, one.subject ?? t("alert.system"))))),
-    h("button", { type: "button", class: "btn btn-quiet", "data-key": "unfold", "data-unfold": group.cause, "aria-expanded": String(isOpen), "aria-label": `${t(isOpen ? "alerts.fold" : "alerts.unfold")}${t("colon")}${count}, ${whatOf(group)}` }, icon(isOpen ? "chevron-up" : "chevron-down"), " ", t(isOpen ? "alerts.fold" : "alerts.unfold")),
+  return [h("strong", {}, count), h("div", { class: "sub names-of" }, !isOpen && alerts.slice(0, NAMED).map((one) => (one.job ? h("a", { href: jobUrl(one.job), "data-key": one.job }, one.job) : h("span", {}, one.subject ?? t("alert.system")))),
+    h("button", { type: "button", class: "btn btn-quiet", "data-key": "unfold", "data-unfold": group.cause, "aria-expanded": String(isOpen), "aria-label": `${t(isOpen ? "alerts.fold" : "alerts.unfold")}${t("colon")}${count}, ${whatOf(group)}` }, icon(isOpen ? "chevron-up" : "chevron-down"), " ", t(isOpen ? "alerts.fold" : "alerts.unfold"))),
     isOpen && group.count > alerts.length && h("div", { class: "sub" }, t("alerts.newest", { n: alerts.length }), " ", h("a", { href: "/jobs?state=failing" }, t("overview.attention.all", { n: group.count })))];
 }
 

@@ -76,7 +76,7 @@ function hourOf({ items, slots, bucketMs }) {
     draw: (/** @type {number} */ width) => (fires ? bars(width, rows, [["plan", "run"], ["warn", "warn"], ["bad", "bad"]], t("overview.next")) : null),
     columns: [t("column.when"), t("column.fires"), t("column.slots"), t("timeline.column.wait")],
     rows: () => minutes.filter((/** @type {any} */ one) => one.fires).map((/** @type {any} */ one) => [full(one.time, zoneFor()), number(one.fires, 1), number(one.slots, 1), toneOfWait(one.waitMs) ? duration(one.waitMs) : ""]),
-    note: fires > 0 && [t("timeline.fires", { n: Math.round(fires) }), fullest && [", ", t(slots ? "overview.next.most" : "overview.next.nobody", { time: clock(fullest.time), some: Math.ceil(fullest.slots), all: slots, slots: t("timeline.slots", { n: Math.ceil(fullest.slots) }) }), toneOfWait(fullest.waitMs) && [". ", waitWords(fullest.waitMs, slots)]]].flat(3),
+    note: fires > 0 && [t("timeline.fires", { n: Math.round(fires) }), fullest && [", ", t(slots ? "overview.next.most" : "overview.next.nobody", { time: clock(fullest.time), some: Math.ceil(fullest.slots), all: slots, slots: t("timeline.slots", { n: Math.ceil(fullest.slots) }) }), toneOfWait(fullest.waitMs) && [t("sentence.between"), waitWords(fullest.waitMs, slots)]]].flat(3),
   };
 }
 

@@ -15,7 +15,7 @@ import { onChange } from "../zones.js";
 import { showCrowd } from "./crowd.js";
 import { heatLegend, heatOf, heatRows } from "./heat.js";
 import { lanesOf, marginOf, pausedOf, rowsOf } from "./lanes.js";
-import { hourLabel, pressureOf, pressureRows, whenOf } from "./pressure.js";
+import { hourLabel, lateLegend, pressureOf, pressureRows, whenOf } from "./pressure.js";
 import { startKeys, startPointers, View } from "./view.js";
 
 const EVERY_MS = 10_000;
@@ -52,7 +52,7 @@ export function start() {
     });
     const pressure = { used: lanes.used, usedMean: lanes.usedMean ?? [], usedFrom: lanes.usedFrom, usedMs: lanes.bucketMs, wanted: forecast?.items ?? [], wantedMs: forecast?.bucketMs ?? 60_000, slots: forecast?.slots ?? known.week?.slots ?? 0 };
     showPressure({
-      draw: (width) => pressureOf(width, pressure, span, crowd), rows: () => pressureRows(pressure), note: certainty(forecast),
+      draw: (width) => pressureOf(width, pressure, span, crowd), rows: () => pressureRows(pressure), note: [certainty(forecast), lateLegend(pressure.wanted)],
       columns: [t("timeline.column.time"), t("timeline.used"), t("timeline.wanted"), t("timeline.column.fires"), t("timeline.column.wait")],
     });
   }

@@ -2,6 +2,7 @@
 import { band, line, mark, plot, rule, s, timeAxis, valueAxis } from "../charts/svg.js";
 import { max } from "../charts/d3.js";
 import { now } from "../clock.js";
+import { h } from "../dom.js";
 import { duration } from "../durations.js";
 import { language, number, t } from "../text.js";
 import { toneOfWait, waitWords } from "../waiting.js";
@@ -94,6 +95,10 @@ export function whenOf(ms) {
 export function hourLabel(when, fires, slots) {
   return `${when}: ${t("timeline.fires", { n: Math.round(fires) })}, ${t("timeline.slots", { n: Math.ceil(slots) })}`;
 }
+
+/** What the marks above the minutes mean. @param {any[]} minutes */
+export const lateLegend = (minutes) => h("span", { class: "legend" }, (/** @type {("warn" | "bad")[]} */ (["warn", "bad"])).filter((tone) => minutes.some(({ waitMs }) => toneOfWait(waitMs) === tone))
+  .flatMap((tone) => [h("span", { class: `key tone-${tone}` }), t(`timeline.heat.${tone}`)]));
 
 /** @param {Pressure} pressure */
 export function pressureRows({ used, usedMean, wanted }) {
