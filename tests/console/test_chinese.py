@@ -7,6 +7,7 @@ from urllib.parse import quote
 from playwright.async_api import Page, expect
 
 from tests.console.console import Console, settled
+from tests.console.test_every_page import untold_on
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
@@ -15,6 +16,7 @@ _LEFT_IN_ENGLISH = """
   // Names, values, expressions, times, addresses and output are as they are; so is what a user has written.
   const own = "code, pre, kbd, time, script, style, noscript, svg, option[value*='/'], .settings, " +
     "[data-own], .c-name, .c-host, .c-version, .c-labels, .c-worker, .c-job, .brand, [data-kind] input";
+  const ROW = "tr, li, .group-of";
   const mine = "%s"; // rows of other tests' jobs have what these have written
   const isSentence = (text) => /[a-z]{3,} [a-z]{3,} [a-z]{2,}/.test(text.replace(/etcron( [a-z-]+)+/g, ""));
   const found = [];
@@ -23,7 +25,7 @@ _LEFT_IN_ENGLISH = """
     const text = node.textContent.trim();
     const isLeft = /[\\u4e00-\\u9fff]/.test(text) ? isSentence(text) : /[A-Za-z]{3,}[ '][A-Za-z]{2,}/.test(text);
     const holder = node.parentElement;
-    const isOthers = mine && holder.closest("tr, li") && !holder.closest("tr, li").textContent.includes(mine);
+    const isOthers = mine && holder.closest(ROW) && !holder.closest(ROW).textContent.includes(mine);
     if (isLeft && !isOthers && holder.checkVisibility() && !holder.closest(own)) found.push(text);
   }
   const said = [...document.querySelectorAll("[aria-label], [title], [placeholder]")].flatMap((one) =>
@@ -32,9 +34,10 @@ _LEFT_IN_ENGLISH = """
 }
 """
 PATHS = (
-    "/", "/jobs?label={label}", "/new", "/jobs/{name}", "/jobs/{name}/edit", "/jobs/{name}-odd", "/runs?job={name}",
-    "/runs/{run}", "/workers", "/workers/worker-1", "/timeline", "/alerts", "/notifications", "/system",
-    "/jobs/nothing-like-it", "/runs/nothing-like-it@1%231",
+    "/", "/jobs?label={label}", "/new", "/crontab", "/jobs/{name}", "/jobs/{name}#runs", "/jobs/{name}#schedule",
+    "/jobs/{name}#versions", "/jobs/{name}#definition", "/jobs/{name}/edit", "/jobs/{name}-odd", "/runs?job={name}",
+    "/runs?group=error", "/runs/{run}", "/workers", "/workers/worker-1", "/timeline", "/alerts", "/notifications",
+    "/system", "/jobs/nothing-like-it", "/runs/nothing-like-it@1%231",
 )  # fmt: skip
 
 
@@ -44,7 +47,9 @@ async def left_in_english(page: Page, mine: str = "") -> list[str]:
     return found
 
 
-async def test_no_page_is_left_in_english(console: Console, cluster: Cluster, name: str) -> None:
+async def test_no_page_is_left_in_english_and_a_screen_reader_is_told_what_each_thing_is(
+    console: Console, cluster: Cluster, name: str
+) -> None:
     """With a run that failed, one that could not start, and a fire that no worker takes."""
     labels = {"labels": {"of": name}, "timezone": "Europe/Berlin"}
     await cluster.save(f"{name}-odd", "true", "0 0 0 1 1 * *", **labels)
@@ -59,18 +64,22 @@ async def test_no_page_is_left_in_english(console: Console, cluster: Cluster, na
 
     await wait_until(has_failed, description="they have failed")
     await cluster.save(name, "echo one; exit 3", "0 30 2 1 * MON *", **labels)
+    await cluster.save(f"{name}-user", "true", "0 30 2 1 * MON *", user="nobody-there", **labels)
     run = (await cluster.runs(job=f"{name}-user", status="failed"))[0]["id"]
     page = await console.open("/livez", locale="zh-CN")
-    left: dict[str, list[str]] = {}
+    session = await page.context.new_cdp_session(page)
+    left: dict[str, object] = {}
     for path in PATHS:
         at = path.format(name=name, label=quote(f"of={name}"), run=quote(run, safe=""))
-        answer = await page.goto(at)
-        if answer is not None and answer.status == 404:
-            continue  # a page that there is not yet
+        if "#" in at:
+            await page.goto("about:blank")  # a part of the page that one is on is another page here
+        await page.goto(at)
         await settled(page)
         await expect(page.locator("#live")).to_have_text(" 实时")
         if found := await left_in_english(page, "" if name in at else name):
             left[path] = found
+        if untold := await untold_on(page, session):
+            left[f"{path}, read aloud"] = untold
         await console.shoot(page, f"chinese{path.split('?')[0].replace('/', '-')}", whole=True)
     assert left == {}
 

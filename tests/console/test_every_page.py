@@ -1,24 +1,28 @@
-"""Every page, walked once: at 200 % nothing is cut or lies on another; a screen reader is told what each thing is."""
+"""Every page, walked once: it fits, at 200 % too, axe finds nothing, a screen reader is told what each thing is."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import quote
 
-import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import CDPSession, Page, expect
 
-from tests.console.console import Console, overflow, settled
+from tests.console.console import AXE, THEMES, WIDE, Console, findings, overflow, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
-PATHS: Final = (
-    "/", "/jobs", "/new", "/crontab", "/jobs/{name}", "/jobs/{name}#runs", "/jobs/{name}#schedule",
-    "/jobs/{name}#versions", "/jobs/{name}#definition", "/jobs/{name}/edit", "/runs", "/runs?group=error",
-    "/runs/{run}", "/timeline", "/workers", "/workers/worker-1", "/alerts", "/notifications", "/system",
-    "/jobs/nothing-like-it",
-)  # fmt: skip
+PAGES: Final = {
+    "overview": "/", "jobs": "/jobs?label=walked", "new": "/new", "crontab": "/crontab", "job": "/jobs/{name}",
+    "edit": "/jobs/{name}/edit", "runs": "/runs", "run": "/runs/{run}", "timeline": "/timeline", "workers": "/workers",
+    "worker": "/workers/worker-1", "alerts": "/alerts", "notifications": "/notifications", "system": "/system",
+}  # fmt: skip
+PARTS: Final = {
+    "job-runs": "/jobs/{name}#runs", "job-schedule": "/jobs/{name}#schedule", "job-versions": "/jobs/{name}#versions",
+    "job-definition": "/jobs/{name}#definition", "errors": "/runs?group=error", "no-job": "/jobs/nothing-like-it",
+}  # fmt: skip
+"""Of pages, and pages of nothing: axe is run on them in the tests of their own."""
 _FAULTS: Final = r"""
 () => {
   const isSeen = (one) => one.checkVisibility({ visibilityProperty: true }) && !one.closest("svg, [aria-hidden=true]");
@@ -74,19 +78,23 @@ _SAYS_BY_ITSELF: Final = "[role=alert], [role=status], [aria-live]"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def paths(cluster: Cluster) -> list[str]:
-    """Of pages that show something: a job that failed, was changed, is of another zone; long texts; fires to come."""
-    job = "walked-through-by-each-test-of-every-page"
-    await cluster.save(job, "echo one; exit 3", EVERY_SECOND, labels={"team": "billing"})
+async def paths(cluster: Cluster) -> AsyncIterator[dict[str, str]]:
+    """Of pages that show something: jobs of every state, of another zone, changed; long texts; fires to come."""
+    job, seen = "walked-through-by-the-test-of-every-page", {"labels": {"walked": "here"}}
+    fields = {"labels": {"walked": "here", "team": "billing"}}
+    await cluster.save(job, "echo one; echo two >&2; exit 3", EVERY_SECOND, **fields)
+    await cluster.save(f"{job}-long", "exec sleep 1000", EVERY_SECOND, **seen)
 
     async def has_failed() -> bool:
-        return len(await cluster.runs(job=job, status="failed")) > 1
+        return len(await cluster.runs(job=job, status="failed")) > 2
 
     await wait_until(has_failed, description="it has failed")
-    await cluster.save(job, "echo one; exit 3", "0 30 2 1 * MON *", labels={"team": "billing"}, timezone="Asia/Tokyo")
+    command = "echo one; echo two >&2; exit 3"
+    await cluster.save(job, command, "0 30 2 1 * MON *", timezone="Asia/Tokyo", **fields)
+    await cluster.save(f"{job}-not-now", "true", EVERY_SECOND, enabled=False, **seen)
     wordy, missing = f"{job}-of-long-texts", "/nowhere/" + "and-further/" * 10
     crons = ["0 15 2 1 1 * *", "0 0 3 L * * *", "0 45 23 * JUN MON#2 *"]
-    await cluster.save(wordy, "true", crons, timezone="America/Argentina/Buenos_Aires", workdir=missing)
+    await cluster.save(wordy, "true", crons, timezone="America/Argentina/Buenos_Aires", workdir=missing, **seen)
     await cluster.call("POST", f"/api/v1/jobs/{wordy}/run", {})
 
     async def could_not_start() -> bool:
@@ -94,62 +102,75 @@ async def paths(cluster: Cluster) -> list[str]:
 
     await wait_until(could_not_start, description="its directory is missing")
     await cluster.call("POST", f"/api/v1/jobs/{wordy}/pause", {"reason": "until the month is closed " * 8})
-    await cluster.save(f"{job}-hourly", "true", "0 30 * * * * *")
+    await cluster.save(f"{job}-hourly", "true", "0 30 * * * * *", **seen)
     run = (await cluster.runs(job=job, status="failed"))[0]["id"]
-    return [path.format(name=job, run=quote(run, safe="")) for path in PATHS]
+    cluster.busy.remove(f"{job}-long")  # it goes on until the walk is over
+    yield {what: path.format(name=job, run=quote(run, safe="")) for what, path in (PAGES | PARTS).items()}
+    cluster.busy.add(f"{job}-long")
+    await cluster.calm()
 
 
-async def go(page: Page, path: str) -> None:
-    await page.goto("about:blank")  # a part of the page that one is on is another page here
-    await page.goto(path)
-    await settled(page)
-    await expect(page.locator("#live")).not_to_be_empty()
-
-
-async def test_at_200_percent_nothing_is_cut_and_where_the_focus_is_can_be_seen(
-    console: Console, paths: list[str]
+async def test_each_page_fits_at_200_percent_too_and_says_to_everybody_what_each_thing_is(
+    console: Console, paths: dict[str, str]
 ) -> None:
-    page = await console.open("/livez", device_scale_factor=2)
+    page = await console.open("/livez")
     session = await page.context.new_cdp_session(page)
-    found: dict[str, list[str]] = {}
-    for path in paths:
-        await go(page, path)
-        for what, width, size in (("page", 640, 16), ("text alone", 1280, 32)):
-            await page.set_viewport_size({"width": width, "height": 800})
-            await session.send("Page.setFontSizes", {"fontSizes": {"standard": size, "fixed": size}})
+    found: dict[str, object] = {}
+    for what, path in paths.items():
+        if "#" in path:
+            await page.goto("about:blank")  # a part of the page that one is on is another page here
+        await page.goto(path)
+        await settled(page)
+        await expect(page.locator("#live")).to_have_text(" Live")
+        if untold := await untold_on(page, session):
+            found[what] = untold
+        if what in PAGES:
+            found |= {f"{what}, {theme}": violations async for theme, violations in violations_on(page)}
+            await console.shoot_all(page, f"page-{what}", whole=True)
+        for how, width, size in (("page", 640, 16), ("text alone", 1280, 32)):
+            await show_at(page, session, width=width, size=size)
             await page.wait_for_function(f"getComputedStyle(document.documentElement).fontSize === '{size}px'")
             faults: list[str] = await page.evaluate(_FAULTS)
             if wider := await overflow(page):
                 faults.append(f"{wider} px wider than the window")
             if faults:
-                found[f"{path}, {what}"] = faults
+                found[f"{what} at 200 %, {how}"] = faults
         if unseen := await page.evaluate(_UNSEEN_FOCUS):
-            found[f"{path}, focus"] = unseen
+            found[f"{what}, focus"] = unseen
+        await show_at(page, session, width=WIDE, size=16)
+    await session.detach()
     assert found == {}
 
 
-@pytest.mark.parametrize("language", ["en-GB", "zh-CN"])
-async def test_screen_reader_is_told_names_headings_and_what_happens(
-    console: Console, paths: list[str], language: str
-) -> None:
-    page = await console.open("/livez", locale=language)
-    session = await page.context.new_cdp_session(page)
-    found: dict[str, object] = {}
-    for path in paths:
-        await go(page, path)
-        nodes = [one for one in (await session.send("Accessibility.getFullAXTree"))["nodes"] if not one["ignored"]]
-        nameless = [role for role, name in map(_told, nodes) if role in _NAMED and not name]
-        toggles = [name for role, name in map(_told, nodes) if role == "button"]
-        twice = sorted({name for name in toggles if toggles.count(name) > 1})
-        levels: list[int] = await page.evaluate(_HEADINGS)
-        skips = [level for before, level in zip([0, *levels], levels, strict=False) if level > before + 1]
-        if nameless or twice or skips or levels.count(1) != 1:
-            found[path] = {"without a name": nameless, "the same name": twice, "headings": levels}
-        assert await page.locator("#announcer[aria-live=polite], #toasts[aria-live=polite]").count() == 2
-        assert await page.locator("#problem").and_(page.locator(_SAYS_BY_ITSELF)).count() == 1, path
-        for chart in await page.locator(".chart-frame:has(svg.chart)").all():
-            await expect(chart.locator(".chart-twin")).to_be_visible()  # the same as a table
-    assert found == {}
+async def violations_on(page: Page) -> AsyncIterator[tuple[str, list[str]]]:
+    """What axe finds, in each theme where it finds something."""
+    for theme in (*THEMES[1:], THEMES[0]) if AXE.exists() else ():
+        await page.emulate_media(color_scheme=theme)
+        await expect(page.locator("html")).to_have_attribute("data-bs-theme", theme)
+        if violations := await findings(page, colours_alone=theme != THEMES[0]):
+            yield theme, violations
+
+
+async def show_at(page: Page, session: CDPSession, *, width: int, size: int) -> None:
+    await page.set_viewport_size({"width": width, "height": 800})
+    await session.send("Page.setFontSizes", {"fontSizes": {"standard": size, "fixed": size * 13 // 16}})
+
+
+async def untold_on(page: Page, session: CDPSession) -> dict[str, object]:
+    """What has no name, or that of another button; headings out of order; what changes and is not read aloud."""
+    nodes = [one for one in (await session.send("Accessibility.getFullAXTree"))["nodes"] if not one["ignored"]]
+    nameless = [role for role, name in map(_told, nodes) if role in _NAMED and not name]
+    toggles = [name for role, name in map(_told, nodes) if role == "button"]
+    twice = sorted({name for name in toggles if toggles.count(name) > 1})
+    levels: list[int] = await page.evaluate(_HEADINGS)
+    skips = [level for before, level in zip([0, *levels], levels, strict=False) if level > before + 1]
+    assert await page.locator("#announcer[aria-live=polite], #toasts[aria-live=polite]").count() == 2
+    assert await page.locator("#problem").and_(page.locator(_SAYS_BY_ITSELF)).count() == 1, page.url
+    for chart in await page.locator(".chart-frame:has(svg.chart)").all():
+        await expect(chart.locator(".chart-twin")).to_be_visible()  # the same as a table
+    if nameless or twice or skips or levels.count(1) != 1:
+        return {"without a name": nameless, "the same name": twice, "headings": levels}
+    return {}
 
 
 def _told(node: dict[str, Any]) -> tuple[str, str]:

@@ -75,7 +75,7 @@ async def test_failing_job_says_since_when_and_why_and_what_its_runs_took(
     await page.emulate_media(media="screen")
 
     # A period is chosen by drawing across the chart; the table says the same.
-    await chart.locator("svg.chart").first.scroll_into_view_if_needed()
+    await chart.locator("svg.chart").first.hover()  # it is drawn anew after the print, and has to be in view
     box = await chart.locator("svg.chart").first.bounding_box()
     assert box is not None
     await page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 30)
