@@ -20,7 +20,7 @@ from common.notices.notice import Notice, NoticeKind, Told
 from manager.notices.command import environment
 from manager.notices.email import as_mail, as_sent
 from manager.notices.plain import MOST_LINES, last_lines, line
-from manager.notices.rendering import About, facts_of
+from manager.notices.rendering import About, facts_of, sentence
 from manager.notices.webhook import signature, slack_text
 
 SAYS = Content(subject="[etcron] j failed", text="It failed.\n", html="<p>It failed.</p>", facts="{}", created_ms=0)
@@ -144,3 +144,8 @@ def _of(kind: EventKind, subject: str = "", since_ms: int | None = None, **job: 
 def test_a_headline_says_what_is_so(kind: NoticeKind, told: list[Told], headline: str) -> None:
     notice = Notice(id="n", channel="ops", kind=kind, created_ms=90_000, told=tuple(told))
     assert facts_of(notice, About(now_ms=90_000), None)["headline"] == headline
+
+
+def test_each_event_has_words_of_its_own() -> None:
+    said = {sentence(Told(event=Event(kind=kind, at_ms=0, job="j"))) for kind in EventKind}
+    assert len(said) == len(EventKind)
