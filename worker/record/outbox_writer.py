@@ -216,7 +216,11 @@ class OutboxWriter:
         events: list[Event] = []
         for start in range(0, len(known), _RECORDS_A_TURN):
             for one in known[start : start + _RECORDS_A_TURN]:
-                events += self._events(one.record, follows, before)
+                try:
+                    events += self._events(one.record, follows, before)
+                except Exception:  # what one record has in it ends no worker, nor the next one, which reads it again
+                    extra = {"action": "outbox.event_failed", "run": str(one.record.run_id)}
+                    _log.exception("what the record of %s tells is told to nobody", one.record.run_id, extra=extra)
             await asyncio.sleep(0)
         await self._put(outbox_documents(events, self._clock.wall_ms()))
         for batch in batches:
