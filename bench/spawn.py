@@ -17,12 +17,14 @@ from pathlib import Path
 
 from bench.peers.spawn_loop import AT_A_TIME, compile_loop, loop_rate
 from common.clock import SystemClock
+from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import NotNowError
 from worker.run.executor import Executor, Launch, Outcome
 
 COMMAND = "echo hello"
+SPEC = JobSpec(name="bench", command=COMMAND)
 ROUNDS = 5
 WARM_UP_S = 0.2
 PLAN_MS = 1_700_000_000_000
@@ -43,7 +45,7 @@ async def executor_rate(seconds: float) -> Rate:
 
     def start_next() -> None:
         run_id = RunId.planned("bench", PLAN_MS + ended, len(executor.running) + 1)
-        executor.start([Launch(run_id=run_id, command=COMMAND, plan_ms=PLAN_MS, fence=1)])
+        executor.start([Launch(run_id=run_id, spec=SPEC, plan_ms=PLAN_MS, fence=1)])
 
     def on_end(outcome: Outcome) -> None:
         nonlocal ended

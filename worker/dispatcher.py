@@ -235,11 +235,10 @@ class Dispatcher:
     def _launch(self, run: Run) -> Launch:
         spec, entry, secrets = run.job.spec, run.entry, run.secrets
         return Launch(
-            run_id=run.run_id, command=spec.command, args=entry.args, plan_ms=entry.plan_ms, fence=run.fence,
-            shell=spec.shell or self._shell, workdir=spec.workdir, user=spec.user, fault=run.fault,
+            run_id=run.run_id, spec=spec, args=entry.args, plan_ms=entry.plan_ms, fence=run.fence,
+            shell=spec.shell or self._shell, fault=run.fault,
             env={**spec.env, **(secrets.env if secrets else {}), **entry.env}, masked=secrets.values if secrets else (),
-            start_until=run.sent + STAMP_VALID_S, not_before_ms=run.dispatch_ms, timeout_s=spec.timeout_s,
-            kill_grace_s=spec.kill_grace_s, output_limit=spec.output_limit_bytes,
+            start_until=run.sent + STAMP_VALID_S, not_before_ms=run.dispatch_ms,
         )  # fmt: skip
 
     def _end_unstarted(self, run: Run, status: Verdict, reason: str, *, kill: Kill | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from worker.machine.process_group import ProcessGroup
@@ -18,38 +19,32 @@ class Launch(Struct, frozen=True, kw_only=True):
     """One run to start. Times in seconds."""
 
     run_id: RunId
-    command: str | tuple[str, ...]
-    """A string for the shell, or the arguments of a program (looked for in the run's PATH) for no shell."""
+    spec: JobSpec
+    """The job's command, surroundings and limits."""
     plan_ms: int
     fence: int
     args: tuple[str, ...] = ()
     """Of this run: after the arguments of a program; ``$1`` and on for the shell, with ``etcron`` for ``$0``."""
     shell: str = "/bin/sh"
+    """What a command line is given to: the job's, or the worker's."""
     env: Mapping[str, str] = field(default_factory=dict)
     """The job's own variables, over them its secrets, and over these what was given to this run alone."""
     masked: tuple[bytes, ...] = ()
     """Values of secrets, which its output must not show; the longest first."""
     fault: str | None = None
     """Why it cannot be started, whatever it is; None: it can."""
-    workdir: str | None = None
-    """None: the run's HOME."""
-    user: str | None = None
-    """None: the worker's own."""
     start_until: float | None = None
     """On the boot clock: a start that the worker could not carry out is not tried again past it. None: in 2 s."""
     not_before_ms: int | None = None
     """On the wall clock: its dispatch time. None: at once."""
-    timeout_s: float = 0
-    """0: none."""
-    kill_grace_s: float = 5
-    output_limit: int = 262_144
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """What is executed."""
-        if isinstance(self.command, str):
-            return (self.shell, "-c", self.command, *(("etcron", *self.args) if self.args else ()))
-        return (*self.command, *self.args) if self.command else ()
+        command = self.spec.command
+        if isinstance(command, str):
+            return (self.shell, "-c", command, *(("etcron", *self.args) if self.args else ()))
+        return (*command, *self.args) if command else ()
 
 
 class Ending(Struct, frozen=True, kw_only=True):

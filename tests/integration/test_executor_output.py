@@ -51,7 +51,7 @@ async def test_shows_what_was_printed(command: str, text: str) -> None:
 async def test_does_not_tear_a_character_that_comes_in_two_pieces_or_lies_at_the_cut() -> None:
     async with executing() as runs:
         pieces = await runs.outcome_of("printf '\\342\\202'; sleep 0.02; printf '\\254'")
-        cut = await runs.outcome_of("for i in 1 2 3 4 5 6 7 8 9; do printf '€€€€€€€€€€'; done", output_limit=100)
+        cut = await runs.outcome_of("for i in 1 2 3 4 5 6 7 8 9; do printf '€€€€€€€€€€'; done", output_limit_bytes=100)
     assert pieces.output == "€"
     assert "\ufffd" not in cut.output
     assert cut.output_bytes == 270

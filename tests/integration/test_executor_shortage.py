@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
+from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
@@ -173,12 +174,26 @@ async def test_of_several_starts_each_goes_its_own_way() -> None:
         before = descriptors()
         late, early, missing, empty, first, last = (RunId.planned("job", plan_ms) for plan_ms in range(6))
         launches = [
-            Launch(run_id=late, command="true", plan_ms=0, fence=1, start_until=CLOCK.boottime() - 1),
-            Launch(run_id=first, command="echo first", plan_ms=0, fence=1),
-            Launch(run_id=missing, command="true", shell="/no/such/shell", plan_ms=0, fence=1),
-            Launch(run_id=empty, command=(), plan_ms=0, fence=1),
-            Launch(run_id=early, command="true", plan_ms=0, fence=1, not_before_ms=CLOCK.wall_ms() + 30_000),
-            Launch(run_id=last, command="echo last", plan_ms=0, fence=1),
+            Launch(
+                run_id=late,
+                spec=JobSpec(name="job", command="true"),
+                plan_ms=0,
+                fence=1,
+                start_until=CLOCK.boottime() - 1,
+            ),
+            Launch(run_id=first, spec=JobSpec(name="job", command="echo first"), plan_ms=0, fence=1),
+            Launch(
+                run_id=missing, spec=JobSpec(name="job", command="true"), shell="/no/such/shell", plan_ms=0, fence=1
+            ),
+            Launch(run_id=empty, spec=JobSpec(name="job", command=()), plan_ms=0, fence=1),
+            Launch(
+                run_id=early,
+                spec=JobSpec(name="job", command="true"),
+                plan_ms=0,
+                fence=1,
+                not_before_ms=CLOCK.wall_ms() + 30_000,
+            ),
+            Launch(run_id=last, spec=JobSpec(name="job", command="echo last"), plan_ms=0, fence=1),
         ]
         runs.executor.start(launches)
         assert list(runs.started) == [first, last]
@@ -197,7 +212,12 @@ async def test_of_several_starts_those_wait_that_find_no_descriptor() -> None:
         before = descriptors()
         run_ids = [RunId.planned("job", plan_ms) for plan_ms in range(4)]
         with no_descriptor_left(9):
-            runs.executor.start([Launch(run_id=one, command="echo hello", plan_ms=0, fence=1) for one in run_ids])
+            runs.executor.start(
+                [
+                    Launch(run_id=one, spec=JobSpec(name="job", command="echo hello"), plan_ms=0, fence=1)
+                    for one in run_ids
+                ]
+            )
         assert 0 < len(runs.executor.running) < 4
         assert [(await runs.ended(run_id)).output for run_id in run_ids] == ["hello\n"] * 4
         await runs.executor.drained()

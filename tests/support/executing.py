@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 from common.clock import SystemClock
+from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
 from worker.launcher.link import Launcher
@@ -36,6 +37,9 @@ class _Told(Unguarded):
 
     def read_messages(self) -> None:
         self._runs.heeded += 1
+
+
+_OF_JOB = ("workdir", "user", "timeout_s", "kill_grace_s", "output_limit_bytes")
 
 
 class Runs:
@@ -69,7 +73,9 @@ class Runs:
         """Start a command under a new run id."""
         run_id = settings.pop("run_id", None) or RunId.planned("job", 1_700_000_000_000 + next(self._numbers))
         settings = {"env": {}, "plan_ms": run_id.plan_ms, "fence": 7, **settings}
-        self.executor.start([Launch(run_id=run_id, command=command, **settings)])
+        of_job = {name: settings.pop(name) for name in _OF_JOB if name in settings}
+        spec = JobSpec(name="job", command=command, **of_job)
+        self.executor.start([Launch(run_id=run_id, spec=spec, **settings)])
         return run_id
 
     async def running(self, command: str | tuple[str, ...], **settings: Any) -> RunId:

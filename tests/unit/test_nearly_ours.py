@@ -13,6 +13,7 @@ import pytest
 
 from common.errors import EtcronError
 from common.instants import iso
+from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.json_text import dumps
 from common.protocol.clocks import Clocks, Measured
@@ -98,7 +99,8 @@ def use_request(request: Request) -> None:
     request.is_expired(NOW)
     request.key(KEYS).encode()
     assert request.job_create_revision < 1 << 63
-    Launch(run_id=RUN, command=("x",), args=request.args, plan_ms=entry.plan_ms, fence=1, env=request.env)
+    spec = JobSpec(name="j", command=("x",))
+    Launch(run_id=RUN, spec=spec, args=request.args, plan_ms=entry.plan_ms, fence=1, env=request.env)
     Marks(run_id=RUN, plan_ms=entry.plan_ms, fence=1, worker="w", instance="i").encoded()
     session = cast(Any, SimpleNamespace(id="1"))
     run = Run(

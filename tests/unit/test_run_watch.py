@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
 from worker.launch import Launch
@@ -27,7 +28,8 @@ def pipes() -> Iterator[list[Pipe]]:
 
 
 def run(number: int, pipe: int) -> Running:
-    launch = Launch(run_id=RunId.planned("job", number), command="true", plan_ms=number, fence=1)
+    spec = JobSpec(name="job", command="true")
+    launch = Launch(run_id=RunId.planned("job", number), spec=spec, plan_ms=number, fence=1)
     return Running(launch, pid=1, pipe=pipe, start_ms=0, started_s=0.0)
 
 

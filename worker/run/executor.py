@@ -328,7 +328,7 @@ class Executor:
         self._loop.call_soon(start.starting.go)
 
     def _begin(self, run: Running) -> None:
-        run_id, timeout_s = run.launch.run_id, run.launch.timeout_s
+        run_id, timeout_s = run.launch.run_id, run.launch.spec.timeout_s
         self._runs[run_id] = run
         self._idle.clear()
         try:
@@ -382,8 +382,12 @@ class Executor:
             waiting.timer.cancel()
         launch = waiting.launch
         self._guard.over(launch.run_id)
-        self._give_soon(Outcome(run_id=launch.run_id, verdict=ending.kind, end_ms=self._clock.wall_ms(),
-                                err=ending.in_words(launch.timeout_s), reason=ending.reason, by=ending.by))  # fmt: skip
+        self._give_soon(
+            Outcome(
+                run_id=launch.run_id, verdict=ending.kind, end_ms=self._clock.wall_ms(),
+                err=ending.in_words(launch.spec.timeout_s), reason=ending.reason, by=ending.by,
+            )
+        )  # fmt: skip
 
     def _give_soon(self, outcome: Outcome) -> None:
         """Not from within ``start`` or ``end``: nobody expects to be called back there."""
@@ -454,7 +458,7 @@ class Executor:
 
     def _sweep(self, run: Running) -> None:
         self._cancel_timeout(run)
-        kill_at = self._clock.monotonic() + run.launch.kill_grace_s
+        kill_at = self._clock.monotonic() + run.launch.spec.kill_grace_s
         everything = run.ending is not None
         self._sweeper.add(Remains(run_id=run.launch.run_id, group=run.group, everything=everything, kill_at=kill_at))
 

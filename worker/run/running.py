@@ -109,7 +109,7 @@ class Running:
         """Only of one that the launcher starts: whether its command was executed at all is known at its end."""
         self.hung_at: str | None = None
         """Where it was, in words, when it was ended before its command had been executed."""
-        self.output = Output(launch.output_limit)
+        self.output = Output(launch.spec.output_limit_bytes)
         self.mask = Mask(launch.masked) if launch.masked else None
         self.start_ms = start_ms
         self.started_s = started_s
@@ -161,7 +161,7 @@ class Running:
         ended, ending = self.exit or Exit(), self.ending
         if self.mask is not None:
             self.output.add(self.mask.end())
-        err = ending.in_words(self.launch.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
+        err = ending.in_words(self.launch.spec.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
         if err and self.hung_at is not None:
             err += f"; {self.hung_at}"
         if err and survivors:

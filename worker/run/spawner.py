@@ -227,8 +227,8 @@ class Spawner:
         start.pipe, start.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(start.pipe, False)
         launch = start.launch
-        own = self._launcher.own_account_for(launch.user) if here else None
-        is_shell = IS_KNOWN and isinstance(launch.command, str) and launch.shell in self._shells
+        own = self._launcher.own_account_for(launch.spec.user) if here else None
+        is_shell = IS_KNOWN and isinstance(launch.spec.command, str) and launch.shell in self._shells
         if own is None or not is_shell or not turn.files.has(launch.shell):
             return
         # A command for a shell of this machine, as the worker's own user: here, where its directory is at hand, too.
@@ -236,7 +236,7 @@ class Spawner:
         # What holds a secret is not remembered.
         surroundings = _surroundings.__wrapped__ if launch.masked else _surroundings
         home, around = surroundings(own.user, own.home, self._path, launch.shell, start.env)
-        if (directory := turn.files.directory(launch.workdir or home)) is None:
+        if (directory := turn.files.directory(launch.spec.workdir or home)) is None:
             start.is_here = False
             return
         program = Program(
@@ -268,11 +268,11 @@ class Spawner:
             failpoints.hit("after_spawn")
 
     def _request(self, start: Start) -> Request:
-        launch, own = start.launch, self._launcher.own_account_for(start.launch.user)
+        launch, own = start.launch, self._launcher.own_account_for(start.launch.spec.user)
         return Request(
-            arguments=launch.arguments, is_shell=isinstance(launch.command, str),
-            user=launch.user, own=None if own is None else (own.user, own.home),
-            workdir=launch.workdir, path=self._path, shell=launch.shell, job_env=start.env,
+            arguments=launch.arguments, is_shell=isinstance(launch.spec.command, str),
+            user=launch.spec.user, own=None if own is None else (own.user, own.home),
+            workdir=launch.spec.workdir, path=self._path, shell=launch.shell, job_env=start.env,
             marks=tuple(self._marks(launch).variables().items()),
             allowed_s=None if launch.start_until is None else launch.start_until - start.started_s,
             ahead_s=None if launch.not_before_ms is None else (launch.not_before_ms - start.start_ms) / 1000,

@@ -37,7 +37,7 @@ async def test_starts_at_its_dispatch_time_and_not_before(etcd: EtcdServer, pref
         shop.passes(1)
         await shop.started(run)
         [launch] = shop.executor.launches
-        assert (launch.command, launch.fence, launch.plan_ms) == ("run job", run.fence, NOON + 200)
+        assert (launch.spec.command, launch.fence, launch.plan_ms) == ("run job", run.fence, NOON + 200)
         assert run.schedule_ms == NOON + 200
         assert (shop.table.claimed, shop.table.running) == (0, 1)
 
