@@ -20,7 +20,7 @@ from manager.access.passwords import Passwords
 from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, Usual, findings, overflow, settled
 from tests.console.form import field
 from tests.support.access import Accessing
-from tests.support.etcd_server import EtcdServer, free_port
+from tests.support.etcd_server import EtcdServer
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing
 from tests.support.oidc import CLIENT, LyingProvider, lying_provider
@@ -64,37 +64,35 @@ async def type_password(page: Page, name: str, password: str = PASSWORD) -> None
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def site(browser: Browser, etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator[tuple[int, Usual]]:
-    """Where the managers of these tests serve, one after the other: what is kept of one is good for the next."""
-    port, place = free_port(), Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
-    async with managing(place, port=port):
-        usual = await Usual.new(browser, f"http://127.0.0.1:{port}")
-    yield port, usual
-    await usual.context.close()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def guarded(
-    browser: Browser,
-    site: tuple[int, Usual],
-    etcd_server: EtcdServer,
-    log_store: LogStore,
-    screenshots: Path | None,
-) -> AsyncIterator[Guarded]:
-    port, usual = site
+async def site(
+    browser: Browser, etcd_server: EtcdServer, log_store: LogStore
+) -> AsyncIterator[tuple[Managed, LyingProvider, Usual]]:
+    """One manager for all of these tests: jobs and what it has audited stay, accounts do not."""
     place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
     async with (
         lying_provider() as provider,
         managing(
-            place, loops=True, port=port,
-            auth="required", oidcIssuer=provider.issuer, oidcClientId=CLIENT, oidcLabel="Our company",
+            place, loops=True, auth="required", oidcIssuer=provider.issuer, oidcClientId=CLIENT,
+            oidcLabel="Our company",
         ) as manager,
     ):  # fmt: skip
-        base = f"http://127.0.0.1:{port}"
-        console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
-        yield Guarded(manager=manager, access=Accessing(manager), console=console, provider=provider)
-        await console.close()
-        assert console.problems == []
+        usual = await Usual.new(browser, f"http://127.0.0.1:{manager.http.port}")
+        yield manager, provider, usual
+        await usual.context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def guarded(
+    browser: Browser, site: tuple[Managed, LyingProvider, Usual], screenshots: Path | None
+) -> AsyncIterator[Guarded]:
+    manager, provider, usual = site
+    access = Accessing(manager)
+    console = Console(browser=browser, usual=usual, base=usual.base, screenshots=screenshots)
+    yield Guarded(manager=manager, access=access, console=console, provider=provider)
+    await console.close()
+    await access.forget_all()
+    provider.groups, provider.claims = (), {}
+    assert console.problems == []
 
 
 async def test_login_by_password_leads_back_to_where_one_was(guarded: Guarded) -> None:
@@ -362,16 +360,16 @@ async def test_audit_tells_a_change_field_by_field(guarded: Guarded, language: s
     root = await guarded.access.user("root", Role.ADMIN, password=await Passwords().hash(PASSWORD))
     for command, value in (("true", "1"), ("false", "2")):
         spec = {"command": command, "cronExpr": "@yearly", "env": {"D": value}, "retry": {"limit": int(value)}}
-        async with guarded.manager.http.put("/api/v1/jobs/told", json=spec, headers=root) as answer:
+        async with guarded.manager.http.put(f"/api/v1/jobs/told-{language}", json=spec, headers=root) as answer:
             assert answer.ok, await answer.text()
-    async with guarded.manager.http.delete("/api/v1/jobs/told", headers=root) as answer:
+    async with guarded.manager.http.delete(f"/api/v1/jobs/told-{language}", headers=root) as answer:
         assert answer.ok
-    page = await guarded.console.open("/audit?object=job told", locale=language)
+    page = await guarded.console.open(f"/audit?object=job told-{language}", locale=language)
     await page.locator("#login-name").fill("root")
     await page.locator("#login-password").fill(PASSWORD)
     await page.locator("#login-password").press("Enter")
     await expect(page.locator("#me-name")).to_have_text("root")
-    await opened_until_it_shows(page, "/audit?object=job told", "#entries", "job.delete")
+    await opened_until_it_shows(page, f"/audit?object=job told-{language}", "#entries", "job.delete")
     changed = page.locator("#entries > div > table > tbody > tr").nth(1)
     await changed.locator("summary").click()
     for text in said:

@@ -140,6 +140,13 @@ class Accessing:
         await self.etcd.delete(key)
         await self.known(await self.etcd.put(self.keys.prefix + "test/marker", b""))
 
+    async def forget_all(self) -> None:
+        """Nobody has an account, a right, a token or a session any more."""
+        keys = self.keys
+        for prefix in (keys.users, keys.services, keys.bindings, keys.tokens, keys.sessions, keys.links):
+            await self.etcd.delete_prefix(prefix)
+        await self.known(await self.etcd.put(keys.prefix + "test/marker", b""))
+
     async def known(self, revision: int) -> None:
         """Until the managers know all up to this revision under ``<prefix>-auth/``."""
         await wait_until(
