@@ -5,7 +5,7 @@ What holds for several of them is told once, below, with their numbers.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -76,20 +76,18 @@ class Account:
         shared = self._shared()
         width = len(str(max((one.line.number for one in self.told), default=0)))
         for one in self.told:
-            number = str(one.line.number)
-            for text in self._texts(one, shared):
-                tell(f"{number:>{width}}  {text}".rstrip())
-                number = ""
+            for index, text in enumerate(self._texts(one, shared)):
+                tell(f"{one.line.number if index == 0 else '':>{width}}  {text}".rstrip())
         tell()
-        for note, mark in shared.items():
-            tell(f"{mark} {self.what[1]} {self._numbers(note)}: {note}")
+        for note, (number, where) in shared.items():
+            tell(f"[{number}] {self.what[1]} {where}: {note}")
         if shared:
             tell()
         tell(self._sum())
 
-    def _texts(self, one: Told, shared: Mapping[str, str]) -> Iterator[str]:
+    def _texts(self, one: Told, shared: Mapping[str, tuple[int, str]]) -> Iterator[str]:
         notes = self._notes(one)
-        marks = "".join(mark for note, mark in shared.items() if note in notes)
+        marks = "".join(f"[{number}]" for number in sorted(shared[note][0] for note in notes if note in shared))
         marks = marks and f" {marks}"
         match one.became:
             case Became.JOB if one.document is not None:
@@ -110,21 +108,21 @@ class Account:
         beside = self.beside.get(one.line.number) if one.document is not None else None
         return [*([beside] if beside else ()), *one.notes[one.became is Became.VARIABLE :]]
 
-    def _shared(self) -> dict[str, str]:
-        """What is noted at several of them, and the mark that stands for it."""
-        counts = Counter(note for one in self.told for note in dict.fromkeys(self._notes(one)))
-        notes = [note for note, count in counts.items() if count > 1]
-        return {note: f"[{number}]" for number, note in enumerate(notes, start=1)}
-
-    def _numbers(self, note: str) -> str:
-        """Where it holds; comments and empty lines part no range."""
+    def _shared(self) -> dict[str, tuple[int, str]]:
+        """What is noted at several of them: a number for it, and where. Comments and empty lines part no range."""
         noted = [one for one in self.told if one.became not in (Became.BLANK, Became.COMMENT)]
-        ranges = []
-        for has_it, some in groupby(noted, key=lambda one: note in self._notes(one)):
-            if has_it:
-                first, *more = (one.line.number for one in some)
-                ranges.append(f"{first}-{more[-1]}" if more else str(first))
-        return ", ".join(ranges)
+        places = defaultdict[str, list[int]](list)
+        for place, one in enumerate(noted):
+            for note in dict.fromkeys(self._notes(one)):
+                places[note].append(place)
+        shared = dict[str, tuple[int, str]]()
+        for note, found in places.items():
+            if len(found) > 1:
+                runs = [[place for _, place in some] for _, some in groupby(enumerate(found), lambda at: at[1] - at[0])]
+                ends = [(noted[run[0]].line.number, noted[run[-1]].line.number) for run in runs]
+                where = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
+                shared[note] = len(shared) + 1, where
+        return shared
 
     def _result(self, name: str) -> str | None:
         step = self.steps.get(name)
