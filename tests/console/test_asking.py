@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from playwright.async_api import Request
+from playwright.async_api import Page, Request
 
 from tests.console.console import Console, settled
 from tests.console.test_live import NO_SHARED_WORKER
@@ -31,42 +32,55 @@ TELL = """(job) => {
 }"""
 
 
-async def asked_too_often(console: Console, path: str, job: str) -> list[str]:
-    """What the page asks for too often while it is told of everything all the time, for a while of its own clock."""
-    page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS)
-    asked: list[str] = []
-    answered: list[str] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """A page with a clock of its own, which hears what the test says; what it has asked for, and what was answered."""
 
-    def note(into: list[str]) -> Callable[[Request], None]:
+    page: Page
+    asked: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
+
+    @classmethod
+    async def new(cls, console: Console) -> Asking:
+        page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS)
+        asking = cls(page=page)
+        page.on("request", cls._note(asking.asked))
+        for event in ("requestfinished", "requestfailed"):
+            page.on(event, cls._note(asking.answered))
+        await page.clock.install()
+        return asking
+
+    @staticmethod
+    def _note(into: list[str]) -> Callable[[Request], None]:
         return lambda request: into.append(request.url) if re.search("/api/v1/(?!.*follow)", request.url) else None
 
-    page.on("request", note(asked))
-    for event in ("requestfinished", "requestfailed"):
-        page.on(event, note(answered))
-    await page.clock.install()
-    await page.goto(path)
-    await settled(page)
-    await page.evaluate("tell('hello', {})")
-    await page.clock.run_for(5_000)
-    await wait_until(lambda: len(answered) == len(asked), description="all is answered")
-    before, began_ms = len(asked), await page.evaluate("performance.now()")
-    for _ in range(SECONDS * 1000 // TOLD_EVERY_MS):
-        await page.evaluate(TELL, job)
-        await page.clock.run_for(TOLD_EVERY_MS)
-        await wait_until(lambda: len(answered) == len(asked), description="all is answered")
-    took_s = (await page.evaluate("performance.now()") - began_ms) / 1000
-    await page.close()
-    found = [url.partition("/api/v1")[2] for url in asked[before:]]
-    assert found, f"{path} hears of what concerns it"
-    return [] if len(found) <= took_s + 1 else [f"{path}: {len(found)} in {took_s} s: {Counter(found).most_common()}"]
+    async def run_for(self, ms: int) -> None:
+        """So much later by its clock, and all is answered."""
+        await self.page.clock.run_for(ms)
+        await wait_until(lambda: len(self.answered) == len(self.asked), description="all is answered")
+
+    async def too_often(self, path: str, job: str) -> list[str]:
+        """What a page asks for too often while it is told of everything all the time, for a while of its clock."""
+        await self.page.goto(path)
+        await settled(self.page)
+        await self.page.evaluate("tell('hello', {})")
+        await self.run_for(5_000)
+        before, began_ms = len(self.asked), await self.page.evaluate("performance.now()")
+        for _ in range(SECONDS * 1000 // TOLD_EVERY_MS):
+            await self.page.evaluate(TELL, job)
+            await self.run_for(TOLD_EVERY_MS)
+        took_s = (await self.page.evaluate("performance.now()") - began_ms) / 1000
+        found = [url.partition("/api/v1")[2] for url in self.asked[before:]]
+        assert found, f"{path} hears of what concerns it"
+        return [f"{path}: {len(found)} in {took_s} s: {Counter(found)}"] if len(found) > took_s + 1 else []
 
 
 async def test_no_page_asks_more_than_once_a_second(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "echo begun; sleep 600", "@yearly")
     run = (await cluster.call("POST", f"/api/v1/jobs/{name}/run", {}))["runId"]
+    asking = await Asking.new(console)
     too_often = [
-        what for path in PAGES
-        for what in await asked_too_often(console, path.format(job=name, run=quote(run, safe="")), name)
-    ]  # fmt: skip
+        what for path in PAGES for what in await asking.too_often(path.format(job=name, run=quote(run, safe="")), name)
+    ]
     await cluster.call("POST", f"/api/v1/jobs/{name}/kill", {})
     assert not too_often, "\n".join(too_often)
