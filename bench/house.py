@@ -1,9 +1,10 @@
 """How large the code is, and how it hangs together: ``python -m bench.house [DIRECTORY]``.
 
 Of the product's Python (common, manager, worker, cli): files and lines; functions, and the lines of their bodies
-without docstring; private functions that their module names once beside their definition, as a share of all; modules
-with one importer; places that send a transaction. Of the tests, the lines; of the docs, the words, and how many stand
-in pages that a program writes. To compare two commits, run it on a checkout of each.
+without docstring; private functions that their module names once beside their definition, as a share of all, and how
+many of them are handed on, as callbacks and commands are; modules with one importer; places that send a transaction.
+Of the tests, the lines; of the docs, the words, and how many stand in pages that a program writes. To compare two
+commits, run it on a checkout of each.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ def figures(root: Path) -> dict[str, str]:
     trees = {path: ast.parse(text) for path, text in files.items()}
     functions = [one for tree in trees.values() for one in ast.walk(tree) if isinstance(one, _Function)]
     sizes = sorted(map(_lines, functions))
-    once = sum(named[one.name] == 1 for tree in trees.values() for named in [Counter(_names(tree))]
-               for one in ast.walk(tree) if isinstance(one, _Function) and _is_private(one.name))  # fmt: skip
+    once, handed_on = 0, 0
+    for tree in trees.values():
+        named, called = Counter(_names(tree)), set(_called(tree))
+        private = (one.name for one in ast.walk(tree) if isinstance(one, _Function) and _is_private(one.name))
+        of_tree = [name for name in private if named[name] == 1]
+        once, handed_on = once + len(of_tree), handed_on + sum(name not in called for name in of_tree)
     importers = _importers(root, trees)
     pages = [path.read_text() for path in (root / "docs").rglob("*.md")]
     made = [text for text in pages if "<!-- Made by `make docs`" in text]
@@ -46,6 +51,7 @@ def figures(root: Path) -> dict[str, str]:
         "function lines: median, 90 %, longest":
             f"{statistics.median(sizes):g}, {sizes[len(sizes) * 9 // 10]}, {sizes[-1]}",
         "private functions named once": f"{once:,} ({once / len(functions):.0%})",
+        "  of these, handed on and not called": f"{handed_on:,} ({handed_on / len(functions):.0%})",
         "modules with one importer": f"{sum(len(who) == 1 for who in importers.values())}",
         "calls that send a transaction": f"{sum(text.count('.txn(') for text in files.values())}",
         "test lines": f"{sum(path.read_text().count(chr(10)) for path in (root / 'tests').rglob('*.py')):,}",
@@ -67,12 +73,19 @@ def _lines(function: _Function) -> int:
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name):
-                yield name
-            case _:
-                pass
+    return (name for node in ast.walk(tree) for name in _names_of(node))
+
+
+def _names_of(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            yield name
+        case _:
+            pass
+
+
+def _called(tree: ast.AST) -> Iterator[str]:
+    return (name for node in ast.walk(tree) if isinstance(node, ast.Call) for name in _names_of(node.func))
 
 
 def _importers(root: Path, trees: dict[Path, ast.Module]) -> dict[str, set[Path]]:

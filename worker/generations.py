@@ -10,7 +10,7 @@ import logging
 from pathlib import Path
 from typing import Final, Self
 
-from common.process.disk import Disk
+from common.process.disk import Disk, replace_durably
 
 _log = logging.getLogger(__name__)
 
@@ -44,9 +44,7 @@ class Generations:
             if name and not name.endswith(" ") and number.isascii() and number.isdecimal():
                 seen[name] = max(seen.get(name, 0), int(number))
         if len(lines) > len(seen) + _SUPERFLUOUS:
-            draft = path.with_suffix(".new")
-            draft.write_text("".join(_line(name, number) for name, number in seen.items()))
-            draft.rename(path)
+            replace_durably(path, "".join(_line(name, number) for name, number in seen.items()))
             is_cut_short = False
         return cls(path, seen, is_cut_short=is_cut_short)
 

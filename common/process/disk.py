@@ -22,14 +22,19 @@ def written_once(path: Path, value: str) -> str:
     """What the file says; ``value``, written down, where it does not say anything yet. OSError: it cannot be."""
     if path.exists() and (text := path.read_text(errors="replace").strip()):
         return text
+    replace_durably(path, value + "\n")
+    return value
+
+
+def replace_durably(path: Path, text: str) -> None:
+    """The file says this, also after a power cut; or what it said before. OSError: it cannot be."""
     draft = path.with_suffix(".new")
     with draft.open("w") as file:
-        file.write(value + "\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)
     sync_directory(path.parent)
-    return value
 
 
 _T = TypeVar("_T")
