@@ -134,16 +134,17 @@ class Notifier:
         await self._watching.runs_read.wait()
         while election.leading:
             try:
-                self._term = await self._begun(election)
-                while election.leading:
-                    wait_s = await self._term.turn()
-                    self._turned_s = self._clock.monotonic()
-                    await self._away.is_there()
-                    await asyncio.sleep(wait_s)
+                try:
+                    self._term = await self._begun(election)
+                    while election.leading:
+                        wait_s = await self._term.turn()
+                        self._turned_s = self._clock.monotonic()
+                        await self._away.is_there()
+                        await asyncio.sleep(wait_s)
+                except UnavailableError as error:
+                    await self._away.is_away(str(error))
             except TermOverError:
                 _log.warning("another notifier leads by now", extra={"action": "notifier.replaced"})
-            except UnavailableError as error:
-                await self._away.is_away(str(error))
             except Exception:  # a notifier that fails must not take the manager down, and all others in turn
                 _log.exception("a turn of the notifier failed", extra={"action": "notifier.failed"})
                 await election.stand_down(_STAND_DOWN_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import AsyncIterator, Collection
@@ -16,6 +17,7 @@ import pytest
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from common.clock import SystemClock
+from common.errors import UnavailableError
 from common.jobs.reader import parse_job
 from common.notices.alerts import Alert
 from common.notices.channels import CHANNEL
@@ -29,8 +31,9 @@ from common.protocol.roster import Left, RosterEntry
 from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import GetPrefix, Txn
-from common.runlog.alerts import BUCKETS, Bucket, ended_alerts, open_alerts
+from common.runlog.alerts import BUCKETS, Alerts, Bucket, ended_alerts, open_alerts
 from common.runlog.outbox import OutboxDocument, outbox_documents
+from manager.notices.lifelines import LogStoreAway
 from tests.support.background import running
 from tests.support.clocks import OffClock
 from tests.support.log_store import LogStoreServer
@@ -393,3 +396,23 @@ class _Writes(CommandListener):
 
     def failed(self, event: CommandFailedEvent) -> None:
         pass
+
+
+async def test_notifier_that_cannot_tell_of_the_log_store_takes_no_manager_down(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = list[str]()
+
+    async def fail(_: LogStoreAway, why: str) -> None:
+        tries.append(why)
+        raise OverflowError("nobody foresaw it")
+
+    async def away(_: object, epoch: int) -> bool:
+        raise UnavailableError("the log store is away")
+
+    monkeypatch.setattr(LogStoreAway, "is_away", fail)
+    monkeypatch.setattr(Alerts, "take", away)
+    async with managing(place) as manager, running(manager.parts.presence.run(), manager.parts.notifier.run()) as loops:
+        await wait_until(lambda: bool(tries), description="it has tried")
+        await asyncio.sleep(0)
+        assert not any(loop.done() for loop in loops)
