@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
 from common.access.rights import Rights, Sight
@@ -88,6 +88,18 @@ class _Kept:
     unknown: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """Jobs in lists: a hundred thousand tuples would have the garbage collector look at all that there is."""
+
+    specs: list[JobSpec] = field(default_factory=list)
+    usual: list[int | None] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Expected]:
+        return zip(self.specs, self.usual, self.slots, strict=True)
+
+
 class Forecasts:
     """Reckons and keeps them."""
 
@@ -130,14 +142,14 @@ class Forecasts:
             return None
         return kept
 
-    def _keep(self, key: _Key, edition: _Edition, jobs: Sequence[Expected], unknown: int) -> _Kept:
+    def _keep(self, key: _Key, edition: _Edition, expected: _Expected, unknown: int) -> _Kept:
         """Also where whoever asked has given up by then."""
         begun_s = self._clock.monotonic()
-        wanted = slots_wanted(jobs, *key[2:], there=edition[-1])
+        wanted = slots_wanted(expected, *key[2:], there=edition[-1])
         now_s = self._clock.monotonic()
         took_s = now_s - begun_s
         until_s = now_s + (_SHARE * took_s if took_s > _LONG_S else 0)
-        kept = _Kept(edition, until_s, wanted, len(jobs), unknown)
+        kept = _Kept(edition, until_s, wanted, len(expected.specs), unknown)
         _remember(self._kept, key, kept, most=_KEPT)
         return kept
 
@@ -153,7 +165,7 @@ class Forecasts:
         jobs = await self._jobs(query, rights)
         expected, edition = await self._expected(jobs), self._edition
         async with self._turn:
-            counts = await self._beside(lambda: _crowding(expected, from_ms, to_ms))
+            counts = await self._beside(lambda: _crowding(expected.specs, from_ms, to_ms))
         found = [
             Crowding(job=job, fires=fires, slots=slots, usual_ms=usual, suggested=suggested)
             for job, (_, usual, slots), (fires, suggested) in zip(jobs, expected, counts, strict=True)
@@ -168,10 +180,8 @@ class Forecasts:
     ) -> tuple[Forecast, Wanted]:
         """What all jobs that the caller may know of want, as they are, and where some of them are others."""
         before = await self.of(JobQuery(), rights, from_ms, to_ms)
-        expected = [
-            (after.get(spec.name, spec), usual, slots)
-            for spec, usual, slots in await self._expected(await self._jobs(JobQuery(), rights))
-        ]
+        expected = await self._expected(await self._jobs(JobQuery(), rights))
+        expected.specs[:] = [after.get(spec.name, spec) for spec in expected.specs]
         async with self._turn:
             would = await self._beside(lambda: slots_wanted(expected, from_ms, to_ms, there=before.slots))
         return before, would
@@ -180,17 +190,18 @@ class Forecasts:
         """Those that fire, each with the usual duration as far as that can be looked up in time."""
         await self._watching.ready()
         catalog = self._watching.catalog
-        jobs = [
-            job async for job in catalog.each_seen(query, rights) if job.saved is not None and job.saved.spec.enabled
-        ]
+        jobs = list[KnownJob]()
+        async for part in catalog.parts_seen(query, rights):
+            jobs += [job for job in part if job.saved is not None and job.saved.spec.enabled]
         if len(self._usual) > 2 * len(catalog) + _JOBS_A_READ:
             self._usual = {name: known for name, known in self._usual.items() if name in catalog}
-        await self._look_up([job.name for job in jobs])
+        await self._look_up(jobs)
         return jobs
 
-    async def _look_up(self, names: Iterable[str]) -> None:
-        begun_s = self._clock.monotonic()
-        old = [name for name in names if self._usual.get(name, (-_USUAL_S, None))[0] + _USUAL_S <= begun_s]
+    async def _look_up(self, jobs: Iterable[KnownJob]) -> None:
+        begun_s, usual = self._clock.monotonic(), self._usual
+        until_s = begun_s - _USUAL_S
+        old = [job.name for job in jobs if (known := usual.get(job.name)) is None or known[0] <= until_s]
         for start in range(0, len(old), _JOBS_A_READ):
             part = old[start : start + _JOBS_A_READ]
             results = await self._history.results(part)
@@ -203,27 +214,25 @@ class Forecasts:
             if now_s - begun_s > _READING_S:
                 return
 
-    async def _expected(self, jobs: Sequence[KnownJob]) -> list[Expected]:
-        members, usual, expected = self._watching.members, self._usual, list[Expected]()
-        for place, job in enumerate(jobs):
-            if place % _AT_ONCE == 0:
-                await asyncio.sleep(0)
-            assert job.saved is not None, "what fires can be read"
-            spec = job.saved.spec
-            known = usual.get(job.name)
-            expected.append((spec, known[1] if known else None, _slots(spec, members)))
+    async def _expected(self, jobs: Sequence[KnownJob]) -> _Expected:
+        members, usual, expected = self._watching.members, self._usual, _Expected()
+        for start in range(0, len(jobs), _AT_ONCE):
+            await asyncio.sleep(0)
+            for job in jobs[start : start + _AT_ONCE]:
+                assert job.saved is not None, "what fires can be read"
+                spec, known = job.saved.spec, usual.get(job.name)
+                expected.specs.append(spec)
+                expected.usual.append(known[1] if known else None)
+                expected.slots.append(_slots(spec, members) if spec.broadcast else spec.slots)
         return expected
 
 
 def _slots(spec: JobSpec, members: Sequence[Member]) -> int:
-    """Of one fire: a broadcast one has a run on each worker that may take it."""
-    if not spec.broadcast:
-        return spec.slots
+    """Of a fire of a broadcast job: it has a run on each worker that may take it."""
     return spec.slots * sum(one.accepts and is_eligible(spec, one.labels, one.slots) for one in members)
 
 
-def _crowding(jobs: Sequence[Expected], from_ms: int, to_ms: int) -> list[tuple[int, bool]]:
-    specs = [spec for spec, _, _ in jobs]
+def _crowding(specs: Sequence[JobSpec], from_ms: int, to_ms: int) -> list[tuple[int, bool]]:
     counts = fires_in(specs, from_ms, to_ms)
     return [(fires, fires > 0 and suggests_spread(spec)) for spec, fires in zip(specs, counts, strict=True)]
 
