@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import CDPSession, expect
 
 from bench.console_data import fill_etcd, fill_log_store
-from tests.console.console import WATCH_INPUTS, Console, settled
+from tests.console.console import Console, settled
 from tests.support.cluster import Cluster, Process
 from tests.support.etcd_server import free_port
 from tests.support.waiting import wait_until
@@ -19,7 +18,11 @@ from tests.support.waiting import wait_until
 JOBS, PAUSED, TEAM, A_PAGE = 10_000, 500, 2_000, 50
 WITH_RESULTS = 100
 MOST_BYTES = 130_000
-ANSWERED_WITHIN_MS = 200
+TYPED, TYPED_THEN, LABEL = "step-42 --SHARD", " 9936", "team=search"
+CLICKS = 7
+INPUTS = len(TYPED + TYPED_THEN + LABEL) + CLICKS
+ANSWERED_WITHIN_MS = 100
+"""Of the processor, an input: so long it may work until the next frame, then somebody notices."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -49,9 +52,10 @@ async def many(cluster: Cluster) -> AsyncIterator[str]:
         manager.destroy()
 
 
-async def inputs_ms(page: Page) -> list[float]:
-    """How long each input took to the next frame."""
-    found: list[float] = await page.evaluate("window.inputs")
+async def worked_s(session: CDPSession) -> float:
+    """How long the page's main thread has had the processor; what else the machine does is not in it."""
+    metrics = (await session.send("Performance.getMetrics"))["metrics"]
+    (found,) = [float(one["value"]) for one in metrics if one["name"] == "TaskDuration"]
     return found
 
 
@@ -60,19 +64,22 @@ async def test_search_filters_and_pages_answer_among_10_000_jobs(console: Consol
     rows, total = page.locator("#jobs tbody tr"), page.locator("#total")
     await expect(rows).to_have_count(A_PAGE)
     await expect(total).to_have_text("10,000 jobs")
-    await page.evaluate(WATCH_INPUTS)
+    session = await page.context.new_cdp_session(page)
+    await session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before_s = await worked_s(session)
 
     await page.get_by_role("button", name="Paused").click()
     await expect(total).to_have_text(f"{PAUSED} jobs found")
     await page.get_by_role("button", name="All", exact=True).click()
     search = page.get_by_role("searchbox")
-    await search.press_sequentially("step-42 --SHARD", delay=30)
+    await search.press_sequentially(TYPED, delay=30)
     await expect(total).to_have_text("103 jobs found")
     await expect(rows.first).to_contain_text("billing.job-")
-    await search.press_sequentially(" 9936")
+    await search.press_sequentially(TYPED_THEN)
     await expect(rows).to_have_count(1)
     await search.fill("")
-    await page.get_by_placeholder("Label, e.g.").press_sequentially("team=search", delay=30)
+    await page.get_by_placeholder("Label, e.g.").press_sequentially(LABEL, delay=30)
+    await page.keyboard.press("Enter")
     await expect(total).to_have_text("2,000 jobs found")
 
     for number in range(2, 5):
@@ -81,10 +88,8 @@ async def test_search_filters_and_pages_answer_among_10_000_jobs(console: Consol
     await page.go_back()
     await expect(rows.first).to_contain_text(f"search.job-{1 + 5 * A_PAGE * 2:06d}")
     await expect(rows).to_have_count(A_PAGE)
-    inputs = await inputs_ms(page)
-    print(f"{len(inputs)} inputs, the slowest was answered within {max(inputs):.0f} ms")  # noqa: T201
-    # The slowest one also shows what else the machine does.
-    assert statistics.median(inputs) <= ANSWERED_WITHIN_MS
+    took_ms = (await worked_s(session) - before_s) / INPUTS * 1000
+    assert took_ms <= ANSWERED_WITHIN_MS
 
 
 async def test_first_load_of_a_full_page_is_small(console: Console, many: str) -> None:
