@@ -98,7 +98,8 @@ def cases(directory: Path) -> list[Case]:
     now_s, today = int(time.time()), datetime.now(UTC).strftime("%Y-%m-%d")
     tokyo = datetime.fromtimestamp(now_s, UTC) + timedelta(hours=9)
     in_tokyo = f"* * {tokyo.hour},{(tokyo.hour + 1) % 24} * * * *"
-    each = {"cronExpr": EVERY_SECOND, "command": "echo ran"}
+    # A run that a busy machine holds up for a second must not keep the next one from it.
+    each = {"cronExpr": EVERY_SECOND, "command": "echo ran", "overlap": "allow"}
     return [
         Case(field="command", spec={**each, "command": ["printf", "%s-", "a b", "$HOME"]},
              shows=lambda found: "a b-$HOME-" in _outputs(found)),
@@ -143,7 +144,7 @@ def cases(directory: Path) -> list[Case]:
         Case(field="labels", spec={**each, "labels": {"team": "a"}},
              shows=lambda found: any(one["labels"] == {"team": "a"} for one in found)),
         Case(field="workers", spec={**each, "workers": {"zone": ["b", "c"]}},
-             shows=lambda found: len(found) >= 4 and {one["worker"] for one in found} == {"in-b"}),
+             shows=lambda found: len(_plans(found)) >= 4 and {one.get("worker", "in-b") for one in found} == {"in-b"}),
         Case(field="user", spec={**each, "user": "nobody"}, shows=lambda found: any(
              one["status"] == "failed" and "allowedUsers" in one["err"] for one in found)),
     ]  # fmt: skip
@@ -151,9 +152,9 @@ def cases(directory: Path) -> list[Case]:
 
 def _follow(records: Records, delay_ms: int) -> bool:
     """Each starts so long after the end of the one before."""
-    runs = sorted(records, key=lambda one: one["startTime"])
+    runs = sorted((one for one in records if "startTime" in one), key=lambda one: one["startTime"])
     gaps = [later["startTime"] - earlier["endTime"] for earlier, later in pairwise(runs)]
-    return all(gap >= delay_ms for gap in gaps)
+    return len(gaps) >= 2 and all(gap >= delay_ms for gap in gaps)
 
 
 def _spread(records: Records) -> bool:
