@@ -43,27 +43,31 @@ async def edit(cluster: Cluster, behind: Managed, number: int, chance: random.Ra
     await just_before_a_second(chance.choice([30, 90, 150, 400]))
     match number % 4:
         case 0:
-            await behind.save(text(cluster, number))
+            await done(behind, "/job/save", job=text(cluster, number))
         case 1:
             await cluster.post("/job/save", job=text(cluster, number))
         case 2:
             asked_ms = now_ms()
             await cluster.post("/job/delete", name=JOB)
-            await behind.save(text(cluster, number))
+            await done(behind, "/job/save", job=text(cluster, number))
             return range(asked_ms, now_ms() + BEHIND_MS + 1)  # what came due later is owed by the new job
         case _:
             asked_ms = now_ms()
-            await wait_until(lambda: is_deleted(behind), description="it is deleted")
+            await done(behind, "/job/delete", name=JOB)
             await cluster.post("/job/save", job=text(cluster, number))
             return range(asked_ms + BEHIND_MS, now_ms() + 1)
     return range(0)
 
 
-async def is_deleted(manager: Managed) -> bool:
-    """Whether it has done so: where its fires change faster than a busy etcd answers, it gives up, and says so."""
-    answer = await manager.http.post("/job/delete", data={"name": JOB})
-    assert answer.status in (200, 503), await answer.text()
-    return answer.status == 200
+async def done(manager: Managed, path: str, **form: str) -> None:
+    """It has done so: where its fires change faster than a busy etcd answers, it gives up, and says so."""
+
+    async def is_done() -> bool:
+        answer = await manager.http.post(path, data=form)
+        assert answer.status in (200, 503), await answer.text()
+        return answer.status == 200
+
+    await wait_until(is_done, description=f"{path} is done")
 
 
 def now_ms() -> int:

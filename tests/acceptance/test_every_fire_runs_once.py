@@ -85,8 +85,8 @@ async def test_twenty_jobs_every_second_run_once_each_evenly_spread(tmp_path: Pa
         skipped = [record for record in of_window if record["status"] == "skipped"]
         for record in skipped:
             check_skipped(record, records)
-        assert len(ran) + len(skipped) == len(of_window)
-        assert len(skipped) < len(of_window) / 2, "no job waits each time for the run before"
+        assert {record["status"] for record in of_window} <= {"success", "skipped", "missed"}
+        assert len(ran) > len(of_window) / 2, "no job waits each time for the run before"
         assert all(set(covered(records, job).values()) == {1} for job in jobs)
         spread = Counter(s.worker for s in cluster.starts() if s.job in JOBS and first_ms <= s.plan_ms <= last_ms)
         even = len(JOBS) * len(window) / 3

@@ -25,7 +25,7 @@ import psutil
 
 from tests.support.etcd_server import DYING_WITH_PARENT, EtcdServer, free_port, usual_etcd
 from tests.support.log_store import LogStoreServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.warm import WARM, WarmProcess
 
 ROOT = Path(__file__).parents[2]
@@ -234,7 +234,8 @@ class Cluster:
 
     async def ready(self) -> None:
         """Every manager answers, and every worker is listed."""
-        await wait_until(self._is_ready, description="the cluster is ready")
+        # Nothing takes a busy machine as long as to start many processes.
+        await wait_until(self._is_ready, description="the cluster is ready", timeout=3 * PATIENCE_S)
 
     async def _is_ready(self) -> bool:
         self._check_alive()

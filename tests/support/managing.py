@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
@@ -29,6 +29,7 @@ from tests.support.background import running
 from tests.support.clocks import OffClock, say_clocks
 from tests.support.etcd_server import unused_prefix
 from tests.support.log_store import new_database
+from tests.support.waiting import PATIENCE_S, wait_until
 
 _CODES = {"message": "code", "remedy": "remedyCode"}
 
@@ -102,6 +103,13 @@ class Managed:
         assert response.status in (200, 201, 202), await response.text()
         return await response.json()
 
+    async def watches(self) -> None:
+        """It has read what there is in etcd."""
+        watching = self.parts.watching
+        await wait_until(
+            lambda: watching.jobs_read.is_set() and watching.runs_read.is_set(), description="all has been read"
+        )
+
     async def mark(self, job: str) -> int | None:
         """The job's mark in etcd."""
         kv = await self.etcd.get(self.keys.mark(job))
@@ -127,6 +135,10 @@ class Managed:
         assert not result.rejected
 
 
+_PATIENT: Final = {name: int(PATIENCE_S * 1000) for name in ("apiReadTimeout", "apiWriteTimeout", "etcdDialTimeout")}
+"""Where etcd is what nobody comes between, a machine with much else to do is no fault either."""
+
+
 @asynccontextmanager
 async def managing(
     place: Place,
@@ -150,7 +162,8 @@ async def managing(
     audit_dir = tempfile.TemporaryDirectory(prefix="etcron-audit-")
     config = load_manager_config(None, {}, {
         "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
-        "mongodbDatabase": place.database, "auth": "off", "auditDir": audit_dir.name, **flags,
+        "mongodbDatabase": place.database, "auth": "off", "auditDir": audit_dir.name,
+        **({} if etcd else _PATIENT), **flags,
     })  # fmt: skip
     app = create_app(config, clock=clock or ShiftedClock(), pace=pace)
     unlisted: list[str] = []

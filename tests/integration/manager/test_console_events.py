@@ -24,7 +24,7 @@ QUICK = Pace(gather_s=0.02, spacing_s=0.02, heartbeat_s=60, look_s=0.02)
 @pytest.fixture
 async def live(place: Place) -> AsyncIterator[Managed]:
     async with managing(place, pace=QUICK) as managed:
-        await managed.parts.watching.ready()
+        await managed.watches()
         yield managed
 
 
@@ -126,7 +126,7 @@ async def test_heartbeats_come_though_nothing_happens(place: Place) -> None:
 
 async def test_an_etcd_that_goes_and_comes_is_told(place: Place) -> None:
     async with Proxy(place.etcd) as proxy, managing(place, etcd=proxy.endpoint, pace=QUICK) as manager:
-        await manager.parts.watching.ready()
+        await manager.watches()
         async with listening(manager) as stream:
             await greeted(stream)
             proxy.set(Mode.SWALLOW)
