@@ -135,7 +135,8 @@ class Managed:
         assert not result.rejected
 
 
-_PATIENT: Final = {name: int(PATIENCE_S * 1000) for name in ("apiReadTimeout", "apiWriteTimeout", "etcdDialTimeout")}
+_PATIENT_MS: Final = int(PATIENCE_S * 1000)
+_PATIENT: Final = dict.fromkeys(("apiReadTimeout", "apiWriteTimeout", "etcdDialTimeout"), _PATIENT_MS)
 """Where etcd is what nobody comes between, a machine with much else to do is no fault either."""
 
 
@@ -177,7 +178,9 @@ async def managing(
         stack.enter_context(audit_dir)
         http = await stack.enter_async_context(TestClient(_Server(app, config, port)))
         client = await stack.enter_async_context(EtcdClient([place.etcd], user=user))
-        runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
+        runlog = await stack.enter_async_context(
+            RunLog(place.log_store, database=place.database, connect_timeout_ms=_PATIENT_MS)
+        )
         own = ("watching", "events", "users and rights", "sessions in use") if watches else ()
         wanted = [loop() for name, loop in loops_of(app).items() if loops or name in own]
         await stack.enter_async_context(running(*wanted))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,7 @@ from common.protocol.keys import encode_mark
 from common.protocol.member import Beat
 from common.protocol.roster import Left, RosterEntry
 from common.protocol.saved_job import SavedJob
-from common.runlog import RetentionState
+from common.runlog import RetentionState, RunLog
 from manager.api.metrics import measured
 from manager.cluster.gateways import Gateways
 from manager.cluster.health import ETCD_IS_FULL
@@ -31,7 +31,7 @@ from tests.support.etcd_server import EtcdServer, fill, usual_etcd
 from tests.support.joining import join
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 JOB = '{"name":"j","command":"a","cronExpr":"@daily"}'
 
@@ -40,6 +40,14 @@ JOB = '{"name":"j","command":"a","cronExpr":"@daily"}'
 def own_etcd(tmp_path: Path) -> EtcdServer:
     binary = usual_etcd()
     return EtcdServer(binary, tmp_path / "etcd")
+
+
+@pytest.fixture
+def manager(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> Managed:
+    """The usual one, whose servers are there: they may take their time on a busy machine."""
+    monkeypatch.setattr("manager.cluster.health._ANSWER_S", PATIENCE_S)
+    monkeypatch.setitem(cast(dict[str, object], RunLog.ping.__kwdefaults__), "deadline_seconds", PATIENCE_S)
+    return manager
 
 
 async def test_ready_with_every_server_in_sight(manager: Managed) -> None:
