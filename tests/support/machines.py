@@ -166,7 +166,7 @@ class Machine:
         self._power.wait()
         self._power = None
 
-    def tries(self, script: str, *, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    def tries(self, script: str, *, timeout: float = 900) -> subprocess.CompletedProcess[str]:
         """What a bash script gave, wherever it came to; subprocess.TimeoutExpired."""
         enter = [
             "nsenter",
