@@ -47,12 +47,14 @@ def violations(seed: int, *, busy: bool = False) -> list[Violation]:
     return check(simulate(seed, busy=busy).history)
 
 
+@pytest.mark.slow
 def test_keeps_every_promise_under_drawn_faults() -> None:
     seeds = sorted({*range(SEEDS), *catching(busy=False)})
     broken = {seed: found[:3] for seed in seeds if (found := violations(seed))}
     assert not broken, f"python -m tests.chaos.model --first {min(broken)} --seeds 1 shows: {broken}"
 
 
+@pytest.mark.slow
 def test_keeps_every_promise_in_a_busy_world() -> None:
     seeds = sorted({*range(BUSY_SEEDS), *catching(busy=True)})
     broken = {seed: found[:3] for seed in seeds if (found := violations(seed, busy=True))}

@@ -22,11 +22,22 @@ from common.etcd import EtcdClient
 from common.json_text import dumps
 from common.protocol.access_keys import AccessKeys
 from manager.access.directory import Directory
+from manager.access.passwords import Passwords
 from tests.support.managing import Managed
 from tests.support.waiting import wait_until
 
 HOUR_MS = 3_600_000
 Labels = Mapping[str, Collection[str]]
+
+
+_kept = dict[str, str]()
+
+
+async def kept_of(password: str) -> str:
+    """What is kept of a password, made once for all tests: that takes 25 ms of a processor."""
+    if password not in _kept:
+        _kept[password] = await Passwords().hash(password)
+    return _kept[password]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

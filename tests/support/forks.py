@@ -79,16 +79,17 @@ def _batches(items: Iterable[pytest.Item]) -> list[Batch]:
     """
     batches = dict[str, list[pytest.Item]]()
     for item in items:
-        file = _file(item.nodeid)
+        file = item.nodeid.partition("::")[0]
         alone = item.get_closest_marker("slow") is not None and not _shares(item, file)
-        batches.setdefault(item.nodeid if alone else file, []).append(item)
+        batches.setdefault(item.nodeid if alone else _together(item) or file, []).append(item)
     slow = {name: sum(item.get_closest_marker("slow") is not None for item in batch) for name, batch in batches.items()}
     return [batches[name] for name in sorted(batches, key=slow.__getitem__, reverse=True)]
 
 
-def _file(nodeid: str) -> str:
-    """Or the folder, of tests that count what an etcd of their own does."""
-    return _COUNTED if nodeid.startswith(_COUNTED) else nodeid.partition("::")[0]
+def _together(item: pytest.Item) -> str | None:
+    """What is one batch beyond its file: tests that count what an etcd of their own does, or that share one version."""
+    callspec = getattr(item, "callspec", None)
+    return _COUNTED if item.nodeid.startswith(_COUNTED) else callspec and callspec.params.get("etcd_binary")
 
 
 def _shares(item: pytest.Item, file: str) -> bool:

@@ -34,6 +34,48 @@ def test_finds_it_as_it_was():
     os.umask(0o022)
 """
 
+SHARING = """
+import pytest
+
+@pytest.fixture(scope="module")
+def shared(): pass
+
+def test_quick(): pass
+@pytest.mark.slow
+def test_slow(): pass
+@pytest.mark.slow
+def test_slow_too(): pass
+"""
+SHOWING = """
+from tests.support.forks import pools
+
+def pytest_collection_finish(session):
+    for pool in pools(session.items):
+        print("batches:", " ".join("+".join(item.nodeid for item in batch) for batch in pool.batches))
+"""
+
+
+def test_what_is_slow_comes_first_and_what_shares_something_stays_together(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(SHOWING)
+    for name, text in (
+        ("tests/acceptance/test_c.py", SHARING.replace("test_slow_too()", "test_slow_too(shared)")),
+        ("tests/console/test_p.py", SHARING.replace("()", "(shared)")), ("tests/unit/test_u.py", SHARING),
+    ):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    plugin, only = ("-p", "tests.support.forks", "-W", "ignore"), ("--collect-only", "--import-mode=importlib")
+    answer = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugin, *only, "-c", os.devnull, "--rootdir", tmp_path, tmp_path],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    told = [line.removeprefix("batches: ") for line in answer.stdout.splitlines() if line.startswith("batches:")]
+    cluster, browser, other = "acceptance/test_c", "console/test_p", "unit/test_u"
+    assert [line.replace("tests/", "").replace(".py::test", "") for line in told] == [
+        f"{cluster}_quick+{cluster}_slow_too {cluster}_slow",
+        f"{browser}_quick+{browser}_slow+{browser}_slow_too",
+        f"{other}_slow {other}_slow_too {other}_quick",
+    ], answer
+
 
 def test_each_test_has_its_end_whatever_it_does_to_its_process(tmp_path: Path) -> None:
     file = tmp_path / "test_some.py"

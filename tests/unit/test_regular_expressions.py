@@ -115,6 +115,7 @@ def steepest(expression: Expression) -> tuple[float, str]:
     return worst
 
 
+@pytest.mark.slow
 def test_no_text_makes_an_expression_slow() -> None:
     of = {(one.pattern, one.flags, one.how): one for one in expressions()}
     assert len(of) > 60

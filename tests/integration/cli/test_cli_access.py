@@ -18,10 +18,9 @@ import pytest
 from cli.errors import CommandError
 from cli.profiles import Credential
 from common.access.rights import Role
-from manager.access.passwords import Passwords
 from manager.http.unix_socket import UnixSocketSite, unix_socket
 from tests.integration.cli.conftest import Etcron
-from tests.support.access import Accessing
+from tests.support.access import Accessing, kept_of
 from tests.support.managing import Managed, Place, managing
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -33,7 +32,7 @@ PASSWORD: Final = "three words in a row"
 async def manager(place: Place) -> AsyncIterator[Managed]:
     """One that asks everybody who they are, with the administrator root."""
     async with managing(place, auth="required") as managed:
-        kept = await Passwords().hash(PASSWORD)
+        kept = await kept_of(PASSWORD)
         await Accessing(managed).user("root", Role.ADMIN, password=kept)
         yield managed
 

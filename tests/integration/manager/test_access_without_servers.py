@@ -10,8 +10,7 @@ import pytest
 
 from common.access.rights import Role
 from manager.access.directory import CHANGES_S, READS_S
-from manager.access.passwords import Passwords
-from tests.support.access import Accessing
+from tests.support.access import Accessing, kept_of
 from tests.support.clocks import OffClock
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.event_stream import listening
@@ -106,7 +105,7 @@ async def test_somebody_logs_in_while_the_log_store_is_away(place: Place, tmp_pa
         managing(replace(place, log_store=own_store.uri), auth="required") as manager,
     ):
         access = Accessing(manager)
-        await access.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
         await own_store.stop()
         body = {"name": "alice", "password": PASSWORD}
         async with manager.http.post("/api/v1/login", json=body) as response:

@@ -16,8 +16,7 @@ from common.access.credentials import SessionWay, digest_of
 from common.access.rights import Role
 from common.jobs.reader import parse_job
 from common.protocol.saved_job import SavedJob
-from manager.access.passwords import Passwords
-from tests.support.access import HOUR_MS, Accessing, token_id
+from tests.support.access import HOUR_MS, Accessing, kept_of, token_id
 from tests.support.clocks import OffClock
 from tests.support.event_stream import EventStream, listening
 from tests.support.managing import Managed, Place, managing, problem_of
@@ -196,7 +195,7 @@ async def test_attack_cookie_of_another_port_keeps_a_browser_out_for_good(
     guarded: Managed, access: Accessing, path: str
 ) -> None:
     """It is for a longer path, so the browser sends both, and a login replaces only ours."""
-    kept = await Passwords().hash("three words in a row")
+    kept = await kept_of("three words in a row")
     await access.user("alice", Role.ADMIN, password=kept)
     name = f"etcron_session_{guarded.http.port}"
     browser: dict[tuple[str, str], str] = {(name, path): "ab" * 32, (name, "/"): "cd" * 32}

@@ -19,7 +19,7 @@ from manager.access.logins import make_link
 from manager.access.passwords import Passwords
 from manager.access.sessions import MOST_OF_A_USER
 from manager.http.idempotency import HEADER
-from tests.support.access import HOUR_MS, Accessing, token_id
+from tests.support.access import HOUR_MS, Accessing, kept_of, token_id
 from tests.support.clocks import OffClock
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.waiting import wait_until
@@ -74,7 +74,7 @@ async def guarded(place: Place, clock: MovingClock, monkeypatch: pytest.MonkeyPa
 async def access(guarded: Managed) -> Accessing:
     """With alice, who has a password and may look at jobs."""
     accessing = Accessing(guarded)
-    await accessing.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+    await accessing.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
     return accessing
 
 
@@ -138,7 +138,7 @@ async def test_password_lets_its_user_in(guarded: Managed, access: Accessing) ->
 async def test_cookie_over_tls_is_bound_to_the_host(place: Place) -> None:
     async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
         access = Accessing(manager)
-        await access.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
         tls = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "10.1.1.1"}
         response = await manager.http.post("/api/v1/login", json={"name": "alice", "password": PASSWORD}, headers=tls)
         cookie = response.cookies["__Host-etcron"]
@@ -154,7 +154,7 @@ async def test_cookie_over_tls_is_bound_to_the_host(place: Place) -> None:
 async def test_attack_session_without_tls_is_replayed_as_one_over_tls(place: Place) -> None:
     async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
         access = Accessing(manager)
-        await access.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
         response = await manager.http.post("/api/v1/login", json={"name": "alice", "password": PASSWORD})
         stolen = response.cookies[f"etcron_session_{manager.http.port}"].value
         replayed = {
@@ -193,7 +193,7 @@ async def test_attack_fixation_a_cookie_that_was_there_before_the_login_is_not_a
 async def test_attack_names_are_found_out_by_how_long_a_login_takes(guarded: Managed, access: Accessing) -> None:
     await access.user("carol")  # without a password
     await access.put(access.keys.user("bob"), replace(
-        User(name="bob", password=await Passwords().hash(PASSWORD), created_ms=0, created_by="t", changed_ms=0),
+        User(name="bob", password=await kept_of(PASSWORD), created_ms=0, created_by="t", changed_ms=0),
         disabled=True,
     ).to_json())  # fmt: skip
     answers = []
@@ -208,7 +208,7 @@ async def test_attack_names_are_found_out_by_how_long_a_login_takes(guarded: Man
 async def test_attack_guessing_one_account_from_many_addresses(place: Place, clock: MovingClock) -> None:
     async with managing(place, auth="required", clock=clock, proxies=["127.0.0.1"]) as manager:
         access = Accessing(manager)
-        await access.user("alice", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
         known = Browser(manager, address="10.0.0.1")
         assert (await known.log_in()).status == 200
         for number in range(10):
@@ -248,7 +248,7 @@ async def test_attack_spraying_from_many_addresses_of_this_machine(guarded: Mana
 async def test_attack_logins_that_succeed_keep_everybody_else_out(place: Place, is_known: bool) -> None:
     """What succeeds is no try: seven at a time, of each account or each browser that is known, go on for ever."""
     async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
-        access, kept = Accessing(manager), await Passwords().hash(PASSWORD)
+        access, kept = Accessing(manager), await kept_of(PASSWORD)
         for name in ("alice", "m0", "m1", "m2", "m3"):
             await access.user(name, Role.VIEWER, password=kept)
         theirs = [Browser(manager, address="10.0.0.1") for _ in range(6 if is_known else 4)]
@@ -308,7 +308,7 @@ async def test_attack_guesses_from_many_addresses_keep_out_who_logs_in_from_a_ne
 
 
 async def test_attack_guessing_with_a_device_cookie_of_ones_own(guarded: Managed, access: Accessing) -> None:
-    await access.user("mallory", password=await Passwords().hash(PASSWORD))
+    await access.user("mallory", password=await kept_of(PASSWORD))
     browser = Browser(guarded)
     assert (await browser.log_in("mallory")).status == 200
     # It is not known as alice's.
@@ -395,7 +395,7 @@ async def test_password_is_changed_and_other_sessions_are_over(guarded: Managed,
 async def test_session_is_over_when_an_administrator_sets_another_password(guarded: Managed, access: Accessing) -> None:
     browser = await logged_in(guarded)
     await access.put(access.keys.user("alice"), User(
-        name="alice", password=await Passwords().hash(ANOTHER), created_ms=0, created_by="t", changed_ms=0
+        name="alice", password=await kept_of(ANOTHER), created_ms=0, created_by="t", changed_ms=0
     ).to_json())  # fmt: skip
     assert (await browser.request("GET", "/api/v1/whoami")).status == 401
 
@@ -469,7 +469,7 @@ async def test_attack_session_of_a_provider_outlives_that_its_name_is_given_to_a
     guarded: Managed, access: Accessing
 ) -> None:
     cookie = await access.session("user:olga", way=SessionWay.OIDC)
-    await access.user("olga", Role.ADMIN, password=await Passwords().hash(PASSWORD))
+    await access.user("olga", Role.ADMIN, password=await kept_of(PASSWORD))
     async with guarded.http.get("/api/v1/jobs", headers=cookie.headers) as response:
         assert response.status == 401
 
@@ -547,7 +547,7 @@ async def test_attack_what_is_made_while_warn_lets_everybody_in_outlives_it(plac
     async with managing(place, auth="warn") as manager:
         access = Accessing(manager)
         await access.service("ci", Role.ADMIN)
-        eve = await access.user("eve", Role.VIEWER, password=await Passwords().hash(PASSWORD))
+        eve = await access.user("eve", Role.VIEWER, password=await kept_of(PASSWORD))
         browser, stranger = Browser(manager), Browser(manager)
         assert (await browser.log_in("eve")).status == 200
         assert (await browser.request("POST", DRAIN, {})).status == 404, "warn refuses no call of today"

@@ -58,7 +58,7 @@ async def address_of(log: Path) -> str:
     def found() -> re.Match[str] | None:
         return re.search(r"serving at (http://\S+)", log.read_text())
 
-    await wait_until(lambda: found() is not None, description="the manager to serve")
+    await wait_until(lambda: found() is not None, description="the manager to serve", timeout=60)
     match = found()
     assert match is not None
     return match[1]

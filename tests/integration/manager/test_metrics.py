@@ -23,9 +23,8 @@ from common.protocol.member import Beat
 from common.protocol.run import Verdict
 from common.runlog.alerts import Bucket
 from common.version import VERSION
-from manager.access.passwords import Passwords
 from manager.api import metrics
-from tests.support.access import Accessing
+from tests.support.access import Accessing, kept_of
 from tests.support.counting import count_records
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.joining import join
@@ -122,7 +121,7 @@ async def test_logins_by_way_and_outcome_and_calls_that_were_refused(place: Plac
     async with managing(place, auth="required", trustOwner=True) as manager:
         access = Accessing(manager)
         password = "three words in a row"
-        bearer = await access.user("alice", Role.VIEWER, password=await Passwords().hash(password))
+        bearer = await access.user("alice", Role.VIEWER, password=await kept_of(password))
         for tried in ("wrong", "wrong", password):
             await manager.http.post("/api/v1/login", json={"name": "alice", "password": tried})
             manager.http.session.cookie_jar.clear()

@@ -11,8 +11,7 @@ import pytest
 
 from common.access.rights import Role
 from common.protocol.txn import KeyValue
-from manager.access.passwords import Passwords
-from tests.support.access import Accessing
+from tests.support.access import Accessing, kept_of
 from tests.support.managing import Managed, Place, managing, problem_of
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -60,7 +59,7 @@ class Desk:
 
 async def a_desk(manager: Managed) -> Desk:
     access = Accessing(manager)
-    kept = await Passwords().hash(PASSWORD)
+    kept = await kept_of(PASSWORD)
     return Desk(manager=manager, access=access, root=await access.user("root", Role.ADMIN, password=kept))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, Self
@@ -26,8 +26,8 @@ from tests.support.managing import Managed
 _LOOKING_THROUGH: Final = frozenset({"count", "index", "remove", "insert", "find", "rfind", "replace", "split", "copy"})
 _LARGEST: Final = MAX_BODY_BYTES // 8
 """An eighth of what is accepted: it tells a square, too."""
-_SIZES: Final = (MAX_SPEC_BYTES, _LARGEST)
-"""What is checked field by field, and what is refused as a whole."""
+_SIZES: Final = (MAX_SPEC_BYTES // 2, MAX_SPEC_BYTES, _LARGEST)
+"""Each twice as long as the one before: what is checked field by field, up to what is refused as a whole."""
 _MORE_THAN_TWICE: Final = 2.8
 _BESIDE: Final = 5_000
 """Steps of what goes on in this process beside the call."""
@@ -63,13 +63,16 @@ class Steps:
 
 
 def _changing_calls() -> list[tuple[str, str, dict[str, Any]]]:
-    """(method, path, the schema of its body) of all that take JSON."""
+    """(method, path, the schema of its body) of all that take JSON. One reader reads the fields of a job for all calls:
+    they are gone through where it is saved.
+    """
     found = []
     for path, calls in document()["paths"].items():
         for method, call in calls.items():
             if "requestBody" in call:
                 schema = call["requestBody"]["content"]["application/json"]["schema"]
-                found.append((method.upper(), path, schema if "properties" in schema else job_schema()))
+                of_a_job = job_schema() if method == "put" else {"properties": {}}
+                found.append((method.upper(), path, schema if "properties" in schema else of_a_job))
     return found
 
 
@@ -137,19 +140,33 @@ async def _work(manager: Managed, method: str, path: str, body: bytes, kind: str
     return steps.taken
 
 
+def _grows_faster(works: Sequence[int]) -> bool:
+    return any(twice > _MORE_THAN_TWICE * once + _BESIDE for once, twice in itertools.pairwise(works))
+
+
+async def _too_much(
+    manager: Managed, method: str, path: str, kind: str, bodies_of: Callable[[int], Iterator[tuple[str, str]]]
+) -> dict[str, list[int]]:
+    """The work of each body, size by size, that grows faster than the body does."""
+    too_much = {}
+    for bodies in zip(*map(bodies_of, _SIZES), strict=True):
+        assert all(len(body) <= size for size, (_, body) in zip(_SIZES, bodies, strict=True)), bodies[0][0]
+        works = [await _work(manager, method, path, body.encode(), kind) for _, body in bodies]
+        if _grows_faster(works):  # or something else went on beside a call: the lesser of two counts is its own
+            again = [await _work(manager, method, path, body.encode(), kind) for _, body in bodies]
+            works = list(map(min, works, again))
+        if _grows_faster(works):
+            too_much[bodies[0][0]] = works
+    return too_much
+
+
 @pytest.mark.parametrize(("method", "path", "schema"), CALLS, ids=[f"{method} {path}" for method, path, _ in CALLS])
 async def test_twice_the_body_is_not_four_times_the_work(
     manager: Managed, method: str, path: str, schema: dict[str, Any]
 ) -> None:
-    kind, too_much = "application/json", {}
+    kind = "application/json"
     await _work(manager, method, path, b"{}", kind)
-    for size in _SIZES:
-        for (what, whole), (_, half) in zip(_bodies(schema, size), _bodies(schema, size // 2), strict=True):
-            assert len(whole) <= size, what
-            works = [await _work(manager, method, path, body.encode(), kind) for body in (half, whole)]
-            if works[1] > _MORE_THAN_TWICE * works[0] + _BESIDE:
-                too_much[f"{what}, {size:,} bytes"] = works
-    assert too_much == {}
+    assert await _too_much(manager, method, path, kind, lambda size: _bodies(schema, size)) == {}
 
 
 @pytest.mark.parametrize("path", ["/job/save", "/job/delete", "/job/kill"])
@@ -160,11 +177,4 @@ async def test_twice_the_form_is_not_four_times_the_work(manager: Managed, path:
         yield "escapes", "name=" + "%20" * (size // 3 - 5)
         yield "members", "job=" + _object((f'"m{n}":0' for n in itertools.count()), size - 4)
 
-    too_much = {}
-    for size in _SIZES:
-        for (what, whole), (_, half) in zip(forms(size), forms(size // 2), strict=True):
-            kind = "application/x-www-form-urlencoded"
-            works = [await _work(manager, "POST", path, body.encode(), kind) for body in (half, whole)]
-            if works[1] > _MORE_THAN_TWICE * works[0] + _BESIDE:
-                too_much[f"{what}, {size:,} bytes"] = works
-    assert too_much == {}
+    assert await _too_much(manager, "POST", path, "application/x-www-form-urlencoded", forms) == {}
