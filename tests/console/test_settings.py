@@ -19,8 +19,8 @@ window.SharedWorker = class { constructor() { refuse(); } };
 
 async def test_times_are_shown_in_utc_mine_or_the_jobs_zone(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "0 0 12 1 1 * *", timezone="Asia/Tokyo")
-    page = await console.open(f"/jobs?q={name}")
-    shown = page.locator("#jobs .c-next .sub").last
+    page = await console.open(f"/jobs/{name}#schedule")
+    shown = page.locator("#upcoming tbody time").first
     await expect(shown).to_have_text(re.compile(r"^\d{4}-01-01 04:00:00$"))
     for button, time in (("UTC", "03:00:00"), ("Job's zone", "12:00:00"), ("Local", "04:00:00")):
         await page.get_by_role("button", name=button, exact=True).click()
@@ -28,7 +28,7 @@ async def test_times_are_shown_in_utc_mine_or_the_jobs_zone(console: Console, cl
     await page.get_by_role("button", name="Job's zone", exact=True).click()
     await page.reload()
     await expect(shown).to_have_text(re.compile(r"12:00:00$"))
-    await expect(shown.locator("time")).to_have_attribute("title", re.compile(r"12:00:00 \+09:00 Asia/Tokyo"))
+    await expect(shown).to_have_attribute("title", re.compile(r"12:00:00 \+09:00 Asia/Tokyo"))
 
 
 async def test_theme_is_kept_and_follows_the_system_otherwise(console: Console, cluster: Cluster) -> None:
@@ -47,11 +47,11 @@ async def test_console_works_where_the_browser_keeps_nothing(console: Console, c
     """A setting of the reader's: each look at what is kept is refused. What is chosen holds for the page."""
     await cluster.save(name, "echo hello", "0 0 12 1 1 * *", timezone="Asia/Tokyo")
     run_id = (await cluster.call("POST", f"/api/v1/jobs/{name}/run", {}))["runId"]
-    page = await console.open(f"/jobs?q={name}", script=KEEPS_NOTHING)
+    page = await console.open(f"/jobs/{name}#schedule", script=KEEPS_NOTHING)
     await expect(page.locator("#live")).to_have_text(" Live")
-    shown = page.locator("#jobs .c-next .sub").last
     await page.get_by_role("button", name="Job's zone", exact=True).click()
-    await expect(shown).to_have_text(re.compile(r"12:00:00$"))
+    await expect(page.locator("#upcoming tbody time").first).to_have_text(re.compile(r"12:00:00$"))
+    await page.goto(f"/jobs?q={name}")
     await page.get_by_role("button", name="Settings").click()
     await page.get_by_label("Dark").check()
     await expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
