@@ -6,7 +6,7 @@ import re
 
 from playwright.async_api import expect
 
-from tests.console.console import AXE, Console, findings, settled
+from tests.console.console import AXE, Console, findings, script_of_ours, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 
 
@@ -129,3 +129,37 @@ async def test_other_triggers_and_commands_without_a_shell_are_shown(
     if AXE.exists():
         assert await findings(page) == []
     await console.shoot_all(page, "job-after", whole=True)
+
+
+_APART = """
+async (folder) => {
+  const { apart, whyApart } = await import(`${folder}verdicts.js`);
+  const of = ({ cause, workers }) => [cause, ...workers.map((one) => one.join(" | "))];
+  const many = ["w1: full", "w2: full", "w3: full", "w4: full", "w5: full"].join("; ");
+  const box = document.createElement("div");
+  box.append(...whyApart({ verdict: "waiting", reason: `no worker that fits takes fires: ${many}` }));
+  return {
+    apart: [
+      "no matching worker takes fires: w1: drained by ada: disks; till noon; w2 (gpu=a100) has been gone since 10:00",
+      "no worker could take it: no worker that fits takes fires: w1: disk full",
+      "no worker could take it: no live worker has the labels gpu=a100", "exit status 3; takes fires: no",
+    ].map((text) => of(apart(text))),
+    shown: box.querySelectorAll(":scope > ul > li").length, folded: box.querySelectorAll("details li").length,
+    says: box.firstChild.textContent, more: box.querySelector("summary").textContent,
+  };
+}
+"""
+
+
+async def test_what_is_in_the_way_of_several_workers_stands_apart(console: Console) -> None:
+    page = await console.open("/jobs")
+    assert await page.evaluate(_APART, await script_of_ours(page, "")) == {
+        "apart": [
+            ["no matching worker takes fires", "w1 | drained by ada: disks; till noon",
+             "w2 (gpu=a100) | has been gone since 10:00"],
+            ["no worker could take it: no worker that fits takes fires", "w1 | disk full"],
+            ["no worker could take it: no live worker has the labels gpu=a100"],
+            ["exit status 3; takes fires: no"],
+        ],
+        "shown": 3, "folded": 2, "says": "no matching worker takes fires", "more": "and 2 more workers",
+    }  # fmt: skip

@@ -11,7 +11,7 @@ from common.clock import SystemClock
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunLog
-from tests.console.console import AXE, Console, findings, settled
+from tests.console.console import AXE, Console, findings, script_of_ours, settled
 from tests.support.cluster import Cluster
 from tests.support.open_runs import record_of
 
@@ -182,3 +182,29 @@ async def test_run_that_somebody_asked_for_is_among_the_runs_and_a_job_that_neve
     await expect(chinese.locator("#health")).to_contain_text("最近一次运行成功")
     await settled(chinese)
     await console.shoot_all(chinese, "job-chinese", whole=True)
+
+
+_AXES = """
+async ([folder, most]) => {
+  const { lengthAxis, plot } = await import(`${folder}charts/svg.js`);
+  return most.map((one) => {
+    const chart = plot({ label: "", width: 400, height: 220, left: 60, x: [0, 1], y: [0, one] });
+    lengthAxis(chart);
+    document.body.append(chart.svg);
+    const marks = [...chart.svg.querySelectorAll("text")];
+    const isCut = marks.some((mark) => mark.getBBox().x < -60);
+    chart.svg.remove();
+    return `${marks.map((mark) => mark.textContent).join(", ")}${isCut ? " cut" : ""}`;
+  });
+}
+"""
+
+
+async def test_marks_of_durations_are_whole_and_not_cut(console: Console) -> None:
+    page = await console.open("/jobs/any")
+    most = [7, 950, 4_000, 70_000, 300_000, 5_000_000, 20_000_000, 300_000_000, 90_000_000_000]
+    assert await page.evaluate(_AXES, [await script_of_ours(page, ""), most]) == [
+        "0, 2 ms, 4 ms, 6 ms", "0, 200 ms, 400 ms, 600 ms, 800 ms", "0, 1 s, 2 s, 3 s, 4 s",
+        "0, 30 s, 60 s", "0, 2 min, 4 min", "0, 30 min, 60 min", "0, 2 h, 4 h", "0, 1 d, 2 d, 3 d",
+        "0, 200 d, 400 d, 600 d, 800 d, 1,000 d",
+    ]  # fmt: skip

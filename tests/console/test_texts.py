@@ -107,6 +107,15 @@ def test_chinese_has_its_own_punctuation() -> None:
     assert [text for text in texts if re.search(r"[\u4e00-\u9fff][,;:?!(](?!\d)", text)] == []
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_reasons_of_several_workers_can_be_told_apart(language: str) -> None:
+    """The texts after which workers are named one by one end as the page looks for."""
+    messages = json.loads((WEBROOT / "static/i18n/messages.json").read_text(encoding="utf-8"))
+    ends = tuple(CATALOGS[language]["apart.after"].split("|"))
+    for code in ("no-taker", "no-worker-took-it"):
+        assert messages[code][language].partition("{why")[0].endswith(ends), code
+
+
 def test_every_key_that_is_asked_for_exists() -> None:
     known = without_forms(CATALOGS["en"]) | set(words_of_a_job(job_schema()["properties"]))
     missing = [key for key in keys_asked_for() if not any(pattern_of(key).fullmatch(one) for one in known)]

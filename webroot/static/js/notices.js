@@ -1,5 +1,6 @@
 /** What the page says: toasts for what the user did, a line for the screen reader, a note where something is wrong. */
 import { byId, fill, h, icon } from "./dom.js";
+import { stamp } from "./stamp.js";
 import { t } from "./text.js";
 
 const SHOWN_MS = 6000;
@@ -36,11 +37,16 @@ export function announce(text) {
  * @param {"bad" | "warn" | "info"} [tone]
  */
 export function note(where, text, tone = "bad") {
-  if (where.textContent === (text ?? "")) return;
+  const box = /** @type {HTMLElement} */ (where);
+  if ((box.dataset.said ?? box.textContent) === (text ?? "")) return;
+  box.dataset.said = text ?? "";
   fill(where, text && said(text, tone));
 }
 
 /** One note. @param {import("./dom.js").Child | import("./dom.js").Child[]} text @param {"bad" | "warn" | "info"} tone */
 export function said(text, tone) {
-  return h("div", { class: `note note-${tone}` }, icon(tone === "info" ? "info-circle" : "exclamation-triangle-fill"), h("div", {}, text));
+  return h("div", { class: `note note-${tone}` }, icon(tone === "info" ? "info-circle" : "exclamation-triangle-fill"), h("div", {}, typeof text === "string" ? withTimes(text) : text));
 }
+
+/** A server's text with its instants as the reader has all others. @param {string} text */
+const withTimes = (text) => text.split(/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/).map((one, at) => (at % 2 ? stamp(Date.parse(one)) : one));

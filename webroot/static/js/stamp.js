@@ -7,6 +7,7 @@ import { full, MINE, onChange, parts, zoneFor } from "./zones.js";
 
 /** A date can be no further away; what others wrote into the stores may say so. */
 const LAST_MS = 8.64e15;
+const DAY_MS = 86_400_000;
 
 /** @typedef {"moment" | "short" | "long" | "clock" | "ago" | "until" | "lasting"} Style */
 
@@ -16,7 +17,7 @@ const TICKING = ["ago", "until", "lasting"];
 /** @type {Record<Style, (ms: number, zone: string) => string>} */
 const styles = {
   moment: (ms, zone) => (isToday(ms, zone) ? parts(ms, zone).time : `${parts(ms, zone).date} ${parts(ms, zone).time}`),
-  short: (ms, zone) => (isToday(ms, zone) ? parts(ms, zone).time.replace(/(:\d\d):00$/, "$1") : inShort(parts(ms, zone), parts(now(), zone))),
+  short: (ms, zone) => (isToday(ms, zone) || (ms > now() && ms < now() + DAY_MS) ? parts(ms, zone).time.replace(/(:\d\d):00$/, "$1") : inShort(parts(ms, zone), parts(now(), zone))),
   long: full,
   clock: (ms, zone) => parts(ms, zone).time,
   ago: (ms) => (now() - ms < 1000 ? t("time.now") : t("time.ago", { time: rough(now() - ms) })),
@@ -58,7 +59,7 @@ function everyZone(ms, zone) {
 /** @param {number} ms @param {string} zone */
 const isToday = (ms, zone) => parts(ms, zone).date === parts(now(), zone).date;
 
-/** The day and the minute, or of another year the day. @param {{date: string, time: string}} at @param {{date: string}} today */
+/** Of what is further away than the time alone could tell: the day and the minute, or of another year the day. @param {{date: string, time: string}} at @param {{date: string}} today */
 const inShort = ({ date, time }, today) => (date.slice(0, 4) === today.date.slice(0, 4) ? `${date.slice(5)} ${time.slice(0, 5)}` : date);
 
 /** @param {string} selector */

@@ -101,7 +101,7 @@ export function perWorker(fire) {
   const lines = apart(whyOf(fire)).workers.map(([worker, why]) => h("li", {}, h("strong", {}, worker), " ", why));
   if (!lines.length) return [];
   const list = (/** @type {HTMLElement[]} */ some) => h("ul", { class: "by-worker" }, some);
-  const folded = lines.length > SHOWN ? [h("details", {}, h("summary", {}, t("why.more", { n: lines.length - SHOWN })), list(lines.slice(SHOWN)))] : [];
+  const folded = lines.length > SHOWN ? [h("details", {}, h("summary", {}, t("apart.more", { n: lines.length - SHOWN })), list(lines.slice(SHOWN)))] : [];
   return [list(lines.slice(0, SHOWN)), ...folded];
 }
 
@@ -109,7 +109,7 @@ export function perWorker(fire) {
 export function whyInShort(fire) {
   if (fire.reason?.startsWith("overlap: ")) return word("why", "overlap"); // which run it was is told on its page
   const { cause, workers } = apart(whyOf(fire));
-  return workers.length ? t("why.workers", { cause, n: workers.length }) : cause;
+  return workers.length > 1 ? t("apart.workers", { cause, n: workers.length }) : whyOf(fire);
 }
 
 /** A worker's name, maybe with its labels, and what separates it from what is in its way. */
@@ -117,7 +117,7 @@ const OF_WORKER = /^(\S+(?: \([^)]*\))?)(?:: |：| ?(?=has been |自 ))(.*)$/s;
 
 /** What etcron says of several workers: the cause, and each with what is in its way. @param {string} text @returns {{cause: string, workers: [string, string][]}} */
 export function apart(text) {
-  const ends = t("why.by.worker").split("|").filter((one) => text.includes(one)).map((one) => text.indexOf(one) + one.length);
+  const ends = t("apart.after").split("|").filter((one) => text.includes(one)).map((one) => text.indexOf(one) + one.length);
   const end = Math.max(0, ...ends);
   /** @type {[string, string][]} */
   const workers = [];

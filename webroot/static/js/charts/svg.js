@@ -99,7 +99,7 @@ export function valueAxis({ body, y, width }, { count = 3, format = number, valu
 export function lengthAxis(plot, count = 4) {
   const most = plot.y.domain()[1];
   const [unit, name] = UNITS.findLast(([one]) => most >= (one === 1000 ? one : 1.5 * one)) ?? UNITS[0];
-  const step = (SPANS[name] ?? []).map((n) => n * unit).find((one) => most / one <= count) ?? Math.max(unit, plot.y.ticks(count)[1] ?? unit);
+  const step = (SPANS[name] ?? []).map((n) => n * unit).find((one) => most / one <= count) ?? unit * Math.max(1, plot.y.copy().domain([0, most / unit]).ticks(count)[1]);
   const values = Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => at * step);
   valueAxis(plot, { values, format: (ms) => (ms ? t(`duration.${name}`, { [name]: number(ms / unit, 1) }) : "0") });
 }

@@ -57,14 +57,15 @@ function draw(job) {
   const { lastResult: last } = job;
   const failed = tone === "bad" && last;
   const isTold = failed && last.status === "missed" && range.id === tally(job.recent).missedId && range.count > 1; // the sentence has why
+  const isSame = isTold && overdue && whyOf(range).includes(whyOf({ ...overdue, verdict: "waiting" }));
   const box = byId("health");
   box.className = `health is-${tone}`;
   redraw(box,
     h("div", { class: "health-says" }, h("span", { class: `tone-${state}` }, icon(glyph)), h("p", {}, says)),
-    overdue && h("p", { class: "health-overdue tone-warn" }, icon("hourglass-bottom"), " ", h("strong", {}, around(t("health.overdue", { ...WHEN, why: whyInShort({ ...overdue, verdict: "waiting" }) }), stamp(overdue.planTime, { zone: job.spec?.timezone })))),
+    overdue && h("p", { class: "health-overdue tone-warn" }, icon("hourglass-bottom"), " ", h("strong", {}, around(t(isSame ? "health.overdue.same" : "health.overdue", { ...WHEN, why: whyInShort({ ...overdue, verdict: "waiting" }) }), stamp(overdue.planTime, { zone: job.spec?.timezone })))),
     failed && h("div", { class: "health-why" }, isTold ? perWorker(last) : whyApart(last), " ", last.runId && h("a", { href: runUrl(last.runId) }, t("health.run"))),
     failed && tail.runId === last.runId && tail.text && h("pre", { class: "health-tail", tabindex: 0, "aria-label": t("health.tail") }, printable(uncoloured(tail.text))),
-    job.recent.length > 0 && [h("div", { class: "sub" }, t("health.newest", { n: job.recent.length })), bars(job.recent, job.spec?.timezone)],
+    job.recent.length > 0 && [h("div", { class: "sub" }, t(job.recent.some((/** @type {Newest} */ one) => one.durationMs !== undefined) ? "health.newest" : "health.newest.missed", { n: job.recent.length })), bars(job.recent, job.spec?.timezone)],
     h("dl", { class: "figures" }, facts(figures(job))));
 }
 

@@ -1,9 +1,9 @@
 /** The list of jobs. */
-import { get } from "../api.js";
+import { ApiError, get } from "../api.js";
 import { mayAnything } from "../caller.js";
 import { everySecond, now } from "../clock.js";
 import { byId, delegate, fill, h, icon } from "../dom.js";
-import { on } from "../live/live.js";
+import { on, status } from "../live/live.js";
 import { announce, note } from "../notices.js";
 import { turned } from "../pager.js";
 import { redraw } from "../redraw.js";
@@ -126,6 +126,7 @@ const changeOf = ({ running, last, recent }) => (last ? { running, recent, lastR
 async function showHealthy(signal) {
   try {
     const { taking, live } = takers((await get("/workers", { signal })).items);
+    if (status.health?.etcd === "away") throw new ApiError(t("jobs.healthy.unknown")); // what is known is old
     fill(byId("healthy"), icon(taking ? "hdd-stack" : "exclamation-triangle-fill"), " ", t("workers.taking", { n: live, taking }));
     byId("healthy").classList.toggle("tone-bad", taking === 0);
   } catch (error) {

@@ -21,7 +21,7 @@ export function pressureOf(width, pressure, span, onpick) {
   const busiest = Math.max(max([...used, ...usedMean, ...wanted], (/** @type {Minute} */ one) => one.slots) ?? 0, 1);
   const most = Math.max(busiest, slots <= busiest * MOST_AIR ? slots : 0);
   const chart = plot({ label: t("timeline.pressure"), width, height: width < 640 ? 110 : 128, x: [span.from, span.to], y: [0, most * 1.12], left: marginOf(width), top: 12, bottom: 22, right: width < 640 ? 8 : 12 });
-  valueAxis(chart, { count: 3, format: (value) => (width < 640 ? "" : number(value, 0)) });
+  valueAxis(chart, { count: 3, format: (value) => (width < 640 || !Number.isInteger(value) ? "" : number(value)) });
   timeAxis(chart, zoneFor());
   if (usedFrom && usedFrom > span.from) {
     const to = Math.min(usedFrom, now()), label = t(usedMean.length ? "timeline.used.mean" : "timeline.used.cut", { time: full(to, zoneFor()) });

@@ -11,7 +11,7 @@ import { clockOffset } from "./clock.js";
 /** @param {Worker} worker */
 export function slots({ slots: all, beat }) {
   if (!all) return null;
-  if (!beat) return String(all);
+  if (!beat) return t("workers.used", { used: "?", all });
   const used = all - beat.freeSlots;
   const more = [beat.waiting && t("workers.waiting", { n: beat.waiting }), beat.unsentRecords && t("workers.unsent", { n: beat.unsentRecords })].filter(Boolean);
   return [

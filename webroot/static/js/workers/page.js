@@ -5,7 +5,7 @@ import { byId, delegate, fill, h, icon } from "../dom.js";
 import { redraw } from "../redraw.js";
 import { grid } from "../grid.js";
 import { workerUrl } from "../links.js";
-import { on } from "../live/live.js";
+import { on, status } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { stamp } from "../stamp.js";
@@ -52,11 +52,12 @@ async function load(signal) {
   try {
     const { items } = await get("/workers", { signal });
     const { taking, live } = takers(items);
-    fill(byId("total"), t("workers.taking", { n: live, taking }));
+    const isStale = status.health?.etcd === "away";
+    fill(byId("total"), isStale ? t("jobs.healthy.unknown") : t("workers.taking", { n: live, taking }));
     const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
     redraw(byId("workers"), !live && h("p", { class: "empty" }, t("workers.none")),
       items.length > 0 && grid(t("title.workers"), COLUMNS, items, "auto stack", (/** @type {Worker} */ one) => one.name ?? one.key));
-    note(byId("problem"), kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
+    note(byId("problem"), isStale ? t("workers.stale") : kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);

@@ -41,7 +41,7 @@ function overdue(fires, zone) {
   return fires.map((fire) => {
     const many = t("schedule.overdue", { n: fire.count ?? 1 });
     const until = fire.rangeEndTime ? [" … ", stamp(fire.rangeEndTime, { zone })] : [];
-    return said([h("strong", {}, many), " ", stamp(fire.planTime, { zone }), ...until, fire.reason && [": ", ...whyApart(fire)]].flat(), "warn");
+    return said([h("strong", {}, many), " ", stamp(fire.planTime, { zone }), ...until, fire.reason && [t("colon"), ...whyApart(fire)]].flat(), "warn");
   });
 }
 
