@@ -291,9 +291,11 @@ def _printed(program: tuple[str, ...], secret: str, until: float) -> bytes:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # what it has started, too: a script waits for that
             process.wait()
-            is_long = content is not None and len(content) > MOST_BYTES
-            why = f"it printed more than {MOST_BYTES:,} bytes" if is_long else "it did not end in time"
-            raise SecretError(f"secret {secret} was not given by {program[0]}: {why}") from None
+            if content is not None and len(content) > MOST_BYTES:
+                raise SecretError(
+                    f"secret {secret} was not given by {program[0]}: it printed more than {MOST_BYTES:,} bytes"
+                ) from None
+            raise SecretError(f"secret {secret} was not given by {program[0]}: it did not end in time") from None
     if status != 0 or content is None:
         raise SecretError(f"secret {secret} was not given by {program[0]}: it ended with status {status}")
     return content
