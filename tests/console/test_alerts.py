@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from email.message import EmailMessage
 from email.policy import default
 
+import pytest
 import pytest_asyncio
 from aiosmtpd.smtp import SMTP, Envelope, Session
 from playwright.async_api import Page, expect
@@ -50,6 +51,7 @@ async def mails() -> AsyncIterator[Mails]:
         yield taken
 
 
+@pytest.mark.slow
 async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(
     console: Console, cluster: Cluster, mails: Mails, name: str, administrator: dict[str, str]
 ) -> None:

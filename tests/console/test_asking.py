@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+import pytest
 from playwright.async_api import Page, Request
 
 from tests.console.console import Console, settled
@@ -75,6 +76,7 @@ class Asking:
         return [f"{path}: {len(found)} in {took_s} s: {Counter(found)}"] if len(found) > took_s + 1 else []
 
 
+@pytest.mark.slow
 async def test_no_page_asks_more_than_once_a_second(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "echo begun; sleep 600", "@yearly")
     run = (await cluster.call("POST", f"/api/v1/jobs/{name}/run", {}))["runId"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.console.console import Console, settled
@@ -47,6 +48,7 @@ async def left_in_english(page: Page, mine: str = "") -> list[str]:
     return found
 
 
+@pytest.mark.slow
 async def test_no_page_is_left_in_english_and_a_screen_reader_is_told_what_each_thing_is(
     console: Console, cluster: Cluster, name: str
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import quote
 
+import pytest
 import pytest_asyncio
 from playwright.async_api import CDPSession, Page, expect
 
@@ -110,6 +111,7 @@ async def paths(cluster: Cluster) -> AsyncIterator[dict[str, str]]:
     await cluster.calm()
 
 
+@pytest.mark.slow
 async def test_each_page_fits_at_200_percent_too_and_says_to_everybody_what_each_thing_is(
     console: Console, paths: dict[str, str]
 ) -> None:
