@@ -56,7 +56,6 @@ _rhythm: Final = attrgetter(
     "cron_exprs", "every", "offset", "after", "at", "timezone", "start_at", "end_at", "calendar", "jitter_s",
 )  # fmt: skip
 """What tells a job's fires, beside its name where that counts, as equal values for jobs that fire alike."""
-_differs: Final = lru_cache(maxsize=4096)(uses_hash)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +154,7 @@ def _dispatched(spec: JobSpec, from_ms: int, to_ms: int, most: int) -> list[int]
 
 def _key(spec: JobSpec) -> tuple[object, ...]:
     """The same for jobs that fire at the same times."""
-    is_own = spec.jitter_s or any(map(_differs, spec.cron_exprs))
+    is_own = spec.jitter_s or any(map(uses_hash, spec.cron_exprs))
     return spec.name if is_own else "", _rhythm(spec)
 
 

@@ -270,6 +270,7 @@ def seven_fields(expr: str) -> tuple[str, str, str, str, str, str, str]:
             raise _error(expr, message, remedy)
 
 
+@lru_cache(maxsize=4096)
 def uses_hash(expr: str) -> bool:
     """Whether the expression has an ``H``, and so differs from job to job."""
     return _HASHED.search(expr) is not None

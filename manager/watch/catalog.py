@@ -217,6 +217,8 @@ class Catalog:
         at_ms, job = self._next_fire(name, after_ms), self._jobs.get(name)
         if at_ms is None or job is None or job.saved is None or job.saved.spec.broadcast:
             return None
+        if not job.saved.spec.jitter_s:  # its schedule need not be made once more
+            return at_ms
         return dispatch_ms(name, job.saved.spec.schedule, job.saved.spec.jitter_s, at_ms)
 
     async def each(self) -> AsyncIterator[tuple[str, JobSpec]]:
