@@ -193,7 +193,8 @@ async def test_kill_of_what_waits_and_of_what_runs(cluster: Cluster) -> None:
     for run, reason in ((waiting, "before start"), (going, None)):
         url = cluster._url(f"/api/v1/runs/{quote(run, safe='')}/kill")
         async with cluster.http.post(url, json={}) as response:
-            assert (await response.json())["outcome"] == "killed"
+            # On a busy machine it is not over when it is answered.
+            assert (await response.json())["outcome"] in ("killed", "pending")
         record = await finished(cluster, run)
         assert (record["status"], record.get("reason")) == ("killed", reason)
 
@@ -209,10 +210,14 @@ async def test_manager_killed_in_the_middle_of_idempotent_calls(tmp_path: Path) 
         async def ask_one(number: int, port: int) -> None:
             url = f"http://127.0.0.1:{port}/api/v1/jobs/job/run"
             headers = {"Idempotency-Key": f"call-{number}"}
-            async with http.post(url, json={"args": [str(number)]}, headers=headers) as response:
-                answer = await response.json()
-                assert response.status == 202, answer
-                answered[number] = answer["runId"]
+            status, answer = 503, dict[str, Any]()
+            for _ in range(20):  # where etcd is too busy, which is no answer either
+                async with http.post(url, json={"args": [str(number)]}, headers=headers) as response:
+                    status, answer = response.status, await response.json()
+                if status != 503:
+                    break
+            assert status == 202, answer
+            answered[number] = answer["runId"]
 
         first, second = cluster.ports
         calls = [asyncio.ensure_future(ask_one(number, first)) for number in range(300)]

@@ -53,9 +53,15 @@ async def fires_after(cluster: Cluster, name: str, workers: int) -> None:
 
     async def has_run() -> bool:
         runs = await cluster.runs(job=name)
-        return len({run["worker"] for run in runs if run["planTime"] > now_ms}) >= workers
+        return len({run["worker"] for run in runs if run["planTime"] > now_ms and "startTime" in run}) >= workers
 
     await wait_until(has_run, description=f"{name} fires")
+
+
+async def unblock(cluster: Cluster, name: str) -> None:
+    """Asked once more where a busy etcd gave no answer in time, it may say that it has done so already."""
+    status, answer = await cluster._asked("POST", f"/api/v1/jobs/{name}/unblock", json={"force": True})
+    assert status == 200 or answer.get("detailCode", "").startswith("not-blocked"), answer
 
 
 @pytest.mark.parametrize("ahead_ms", [NEAR_MS, FAR_MS])
@@ -68,9 +74,9 @@ async def test_each_kind_of_job_fires_again(tmp_path: Path, ahead_ms: int) -> No
         for name in ("each-second", "everywhere"):
             await spoil(etcd, name, ahead_ms)
             await shows_its_fault(cluster, name)
-            await cluster.call("POST", f"/api/v1/jobs/{name}/unblock", {"force": True})
+            await unblock(cluster, name)
         await spoil(etcd, "chain", ahead_ms)
-        await cluster.call("POST", "/api/v1/jobs/chain/unblock", {"force": True})
+        await unblock(cluster, "chain")
         for name in JOBS:
             await fires_after(cluster, name, 2 if name == "everywhere" else 1)
             assert set((await begun(cluster, name)).values()) == {1}
