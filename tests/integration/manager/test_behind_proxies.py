@@ -63,7 +63,7 @@ def nginx(directory: Path, port: int, upstream: str, *, knows_users: bool) -> li
     )
     user = "user root;" if os.geteuid() == 0 else ""
     (directory / "nginx.conf").write_text(
-        f"{user} daemon off; pid {directory}/pid; error_log stderr; events {{}}\n"
+        f"{user} daemon off; master_process off; pid {directory}/pid; error_log stderr; events {{}}\n"
         f"http {{ access_log off; {places}\n{text}\n}}\n"
     )
     return [program("nginx", "nginx/usr/sbin/nginx", "-v"), "-c", str(directory / "nginx.conf"), "-p", str(directory)]
