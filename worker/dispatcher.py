@@ -3,6 +3,7 @@
 claimed --(dispatch time, a free slot, claim sent < 2 s ago)--> running
 claimed --(claim sent >= 2 s ago)--> re-stamped, then looked at again
 claimed --(1 s without a slot, or graceful stop)--> handed on to whoever has one
+claimed --(its secrets are looked up)--> waits for them, unless it is to end or to be handed on
 claimed --(killed before start, or past its grace)--> settled without a process
 """
 
@@ -41,7 +42,7 @@ from worker.record.unlocking import Steps, is_own
 from worker.refusals import Refusals
 from worker.run.executor import Executor
 from worker.runs import Phase, Run, RunTable
-from worker.secrets import Secrets
+from worker.secrets import Lookup, Secrets
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +105,8 @@ class Dispatcher:
         self._alarm = Alarm(clock)
         self._ready: list[tuple[int, int, Run]] = []
         self._numbers = count()
+        self._lookups: dict[Run, Lookup] = {}
+        """Those that wait for their secrets."""
         self._to_start: list[Run] = []
         self._to_hand_on: list[Run] = []
         self._stamping = 0
@@ -126,8 +129,8 @@ class Dispatcher:
         """Take over a claimed run."""
         self._table.add(run)
         run.turn = next(self._numbers)
-        if run.job.spec.asks_for_secrets:  # now, while it waits for its time
-            self._spawn(self._look_up_secrets(run), "secrets")
+        if run.lacks_secrets:  # looked up now, while it waits for its time
+            self._begin_look_up(run)
         else:
             self._put_back(run)
 
@@ -145,10 +148,25 @@ class Dispatcher:
             while True:
                 self._alarm.clear()
                 now_ms = self._clock.wall_ms()
+                late_ms = self._see_to_lookups(now_ms)
                 again_ms = self._see_to_due(now_ms)
                 self._start_all(now_ms)
                 self._hand_on_all()
-                await self._alarm.wait_until_wall(again_ms)
+                await self._alarm.wait_until_wall(min(filter(None, (late_ms, again_ms)), default=None))
+
+    def _see_to_lookups(self, now_ms: int) -> int | None:
+        """What is to end, or to be handed on, waits for its secrets no more; returns when the next is too late."""
+        for run, lookup in list(self._lookups.items()):
+            is_killed = self._kills.of(run.run_id, run.fence) is not None
+            if is_killed or now_ms > run.start_by_ms or not self._admission.starts_claimed or self._is_gone(run):
+                del self._lookups[run]
+                lookup.abandon()
+                self._put(run)
+        return min((run.start_by_ms + 1 for run in self._lookups), default=None)
+
+    def _is_gone(self, run: Run) -> bool:
+        """It has ended, or is somebody else's."""
+        return run.phase is not Phase.CLAIMED or self._table.get(run.run_id) is not run
 
     def _see_to_due(self, now_ms: int) -> int | None:
         """The next step of what is due, oldest first; returns the wall time at which to look again.
@@ -161,7 +179,7 @@ class Dispatcher:
             if not self._ready or (self._ready[0][0] > now_ms and self._admission.starts_claimed):
                 break
             run = heapq.heappop(self._ready)[2]
-            if run.phase is not Phase.CLAIMED or self._table.get(run.run_id) is not run:
+            if self._is_gone(run):
                 continue
             if not self._dispatch(run, now_ms, behind=bool(waiting)):
                 waiting.append(run)
@@ -196,6 +214,8 @@ class Dispatcher:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif not self._admission.starts_claimed:
             self._to_hand_on.append(run)
+        elif run.lacks_secrets:  # it was to be handed on, and is not any more
+            self._begin_look_up(run)
         elif self._table.stuck_runs_of(job := run.run_id.job) + self._stuck_before(job) >= MOST_STUCK_RUNS:
             self._end_unstarted(
                 run, Verdict.SKIPPED, f"{MOST_STUCK_RUNS} runs of it on worker {self._identity.worker} cannot be ended"
@@ -255,16 +275,24 @@ class Dispatcher:
         assert self._tasks is not None, "only while the dispatcher runs"
         self._tasks.create_task(work, name=name)
 
-    async def _look_up_secrets(self, run: Run) -> None:
+    def _begin_look_up(self, run: Run) -> None:
+        lookup = self._lookups[run] = Lookup()
+        self._spawn(self._look_up_secrets(run, lookup), "secrets")
+        self._alarm.ring()  # it may be too late before that has ended
+
+    async def _look_up_secrets(self, run: Run, lookup: Lookup) -> None:
+        found, fault = None, None
         try:
-            found = await self._secrets.of(run.job.spec)
+            found = await self._secrets.of(run.job.spec, lookup)
         except SecretError as error:
-            run.fault = str(error)
+            fault = str(error)
+        if self._lookups.get(run) is lookup and not self._is_gone(run):
+            del self._lookups[run]
+            run.secrets, run.fault = found, fault
+            self._put_back(run)
         else:
-            run.secrets = found
-            if self._table.get(run.run_id) is not run:
-                run.close_secrets()
-        self._put_back(run)
+            lookup.abandon()
+            self._alarm.ring()
 
     async def _stamp(self, run: Run) -> None:
         """Renews the claim of a run that waited, under the session that is current now."""

@@ -80,6 +80,11 @@ class Run:
         return self.entry.dispatch_ms
 
     @property
+    def lacks_secrets(self) -> bool:
+        """What its job asks for is not known yet."""
+        return self.job.spec.asks_for_secrets and self.secrets is None and self.fault is None
+
+    @property
     def slots(self) -> int:
         """How many of the worker's slots it takes."""
         return self.job.spec.slots

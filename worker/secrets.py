@@ -59,6 +59,7 @@ _log = logging.getLogger(__name__)
 _WITHIN_S: Final = 10.0
 _SETTINGS: Final = frozenset({"directory", "credentials", "program", "allow"})
 _RULE: Final = frozenset({"secrets", "labels", "users"})
+_NOT_WAITED_FOR: Final = "its run has not waited for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ class _Settings:
         raise SecretError(f"secret {secret} is not on this worker: none of the sources in its secretsFile has it")
 
 
-class _Lookup:
+class Lookup:
     """One look-up, which its run may not wait for until it has ended: what it finds then is removed."""
 
     def __init__(self) -> None:
@@ -148,9 +149,15 @@ class _Lookup:
                 self._given = found
                 return found
         found.close()
-        raise SecretError("its run has not waited for it")
+        raise SecretError(_NOT_WAITED_FOR)
+
+    def check(self) -> None:
+        """SecretError: nobody waits for it."""
+        if self._is_abandoned:
+            raise SecretError(_NOT_WAITED_FOR)
 
     def abandon(self) -> None:
+        """One that has not begun does not; one that hangs keeps its place until it has ended."""
         with self._lock:
             self._is_abandoned = True
         if self._given is not None:
@@ -168,9 +175,8 @@ class Secrets:
         self._places = Places(within_s=_WITHIN_S)
         """A source that hangs keeps those of secrets, and none of what the worker itself needs."""
 
-    async def of(self, spec: JobSpec) -> RunSecrets:
-        """What a run of this job gets. SecretError."""
-        lookup = _Lookup()
+    async def of(self, spec: JobSpec, lookup: Lookup) -> RunSecrets:
+        """What a run of this job gets. SecretError, also where the look-up was abandoned."""
         try:
             return await self._places.beside(partial(self._gather, spec, lookup), what="secrets")
         except (SecretError, asyncio.CancelledError):
@@ -187,7 +193,8 @@ class Secrets:
         """Remove what a former process has left. Before any run starts; blocks."""
         _remove(self.runtime)
 
-    def _gather(self, spec: JobSpec, lookup: _Lookup) -> RunSecrets:
+    def _gather(self, spec: JobSpec, lookup: Lookup) -> RunSecrets:
+        lookup.check()
         until = time.monotonic() + _WITHIN_S - 1  # for all sources together
         if self._path is None:
             raise SecretError("this worker has no secrets: its configuration has no secretsFile")

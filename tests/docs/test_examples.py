@@ -18,7 +18,7 @@ from common.notices.rules import RULE
 from common.schedules.moment import parse_moment
 from manager.views.advice import schedule_problems
 from tests.docs.blocks import PAGES, Block, blocks_of
-from worker.secrets import Secrets
+from worker.secrets import Lookup, Secrets
 
 BLOCKS: Final = [block for page in PAGES for block in blocks_of(page) if block.language in ("yaml", "json")]
 _NOW_MS: Final = parse_moment("2026-11-21T00:00Z").ms
@@ -77,7 +77,7 @@ async def _read_secrets_file(document: Mapping[str, Any], directory: Path) -> No
         one.chmod(0o600)
     job = {"name": "j", "command": "true", "every": "1d", "labels": {"team": "billing"}, "user": "postgres"}
     run = await Secrets(file, runtime=directory, default_user=None).of(
-        parse_job({**job, "secrets": {"PGPASSWORD": "pg/prod"}})
+        parse_job({**job, "secrets": {"PGPASSWORD": "pg/prod"}}), Lookup()
     )
     assert run.env == {"PGPASSWORD": "hush"}
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import worker.secrets
+from common.clock import SystemClock
 from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -174,6 +175,54 @@ async def test_source_that_hangs_fails_its_own_runs_alone(
         record = await world.record(waiting)
         assert (record["status"], says in record["err"]) == ("failed", True), record["err"]
         await wait_until(lambda: not _secret_threads(), description="no thread waits for what it has started")
+
+
+def _hanging_vault(tmp_path: Path) -> Path:
+    """Its program has not answered when the test is over."""
+    (program := tmp_path / "hangs").write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    return vault(tmp_path, program=[str(program)])
+
+
+async def test_kill_reaches_runs_that_wait_for_a_source_and_for_their_turn_at_it(
+    world: World, place: Place, tmp_path: Path
+) -> None:
+    async with working(place, secrets_file=_hanging_vault(tmp_path), slots=16) as worker:
+        await worker.deciding()
+        runs = [await _asked(world, f"job{number}") for number in range(5)]  # four are looked up at a time
+        await wait_until(lambda: all(_is_claimed(worker, run) for run in runs), description="all are claimed")
+        await wait_until(lambda: len(_secret_threads()) == 4, description="four are looked up")
+        for run in runs:
+            await world.kill(run)
+        records = [await world.record(run) for run in runs]
+        assert {(one["status"], one["err"]) for one in records} == {("killed", "killed by me before start: enough")}
+        assert len(_secret_threads()) == 4, "the source hangs still"
+
+
+async def test_run_that_waits_for_a_source_is_missed_once_it_is_too_late(
+    world: World, place: Place, tmp_path: Path
+) -> None:
+    async with working(place, secrets_file=_hanging_vault(tmp_path)) as worker:
+        await worker.deciding()
+        late = await _asked(world, expires_ms=SystemClock().wall_ms() + 1_500)
+        record = await world.record(late)
+        assert (record["status"], record["reason"]) == ("missed", "claimed, not started")
+        assert _secret_threads(), "the source hangs still"
+
+
+async def test_run_that_waits_for_a_source_is_handed_on_at_a_stop(world: World, place: Place, tmp_path: Path) -> None:
+    async with working(place, secrets_file=_hanging_vault(tmp_path)) as worker:
+        await worker.deciding()
+        run = await _asked(world)
+        await wait_until(lambda: _is_claimed(worker, run), description="it is claimed")
+    assert [one.run_id for one in await world.requests()] == [run]
+    assert await world.entries() == {}
+
+
+async def _asked(world: World, name: str = "job", expires_ms: int | None = None) -> RunId:
+    """A run of a job that asks the source."""
+    job = await world.save(name, "true", labels=BILLING, secrets={"PW": "pg/slow"})
+    return await world.ask(job, plan_ms=1_790_000_000_000, name=name, expires_ms=expires_ms)
 
 
 def _secret_threads() -> list[str]:
