@@ -333,7 +333,7 @@ def _take_again(document: dict[str, Any]) -> Again | None:
     try:
         until_ms, attempt = value["untilMs"], value["attempt"]
         started = {
-            str(worker): tuple((int(first), int(last)) for first, last in spans)
+            str(worker): tuple((instant(first), instant(last)) for first, last in spans)
             for worker, spans in value["started"].items()
         }
         if not is_instant(until_ms) or not isinstance(attempt, int) or attempt < 2:

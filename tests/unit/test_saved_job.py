@@ -42,6 +42,14 @@ def test_job_under_another_name_is_refused() -> None:
         SavedJob.from_json(SavedJob(spec=SPEC, anchor_ms=1).to_json(), name="other")
 
 
+@pytest.mark.parametrize("span", ["[1e999, 1]", "[1, -1]", '["1", 1]', "[1]", "1"])
+def test_unblocking_that_cannot_be_read_is_refused(span: str) -> None:
+    value = SavedJob(spec=SPEC, anchor_ms=7).to_json()
+    again = f'"again": {{"untilMs": 5, "attempt": 2, "started": {{"": [{span}]}}}}'
+    with pytest.raises(InvalidInputError, match="is not what an unblocking writes"):
+        SavedJob.from_json(value[:-1] + f", {again}}}".encode(), name=SPEC.name)
+
+
 @pytest.mark.parametrize("value", [b"", b"garbage", b"\xff", b"[]", b"{}", b"[" * 60_000, b'{"name":"job"}'])
 def test_bad_job_is_set_aside_and_disturbs_nobody(value: bytes) -> None:
     told: list[str] = []
