@@ -76,7 +76,7 @@ class JobOrders:
         place = None if cursor is None else _read(await self._cursors.opened(cursor), sort)
         if sort.by == "next":
             await self._catalog.next_fires.refresh(self._clock.wall_ms())
-        names = tuple(self._catalog.matching(query, rights))
+        names = await self._catalog.matching(query, rights)
         if sort.by == "name":
             found, end = _reversed(names, place, limit)
         else:

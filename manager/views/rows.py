@@ -69,7 +69,7 @@ class Rows:
             case _:
                 pass
         if sort is Sort.NAME:
-            page = self._watching.catalog.page(query, rights, cursor=cursor, limit=limit)
+            page = await self._watching.catalog.page(query, rights, cursor=cursor, limit=limit)
         else:
             page = await self._orders.page(query, rights, sort, cursor=cursor, limit=limit)
         rows, warnings = await self.rows(page.jobs, rights, language=language)

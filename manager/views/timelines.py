@@ -144,7 +144,9 @@ class Timelines:
         following, paused = None, 0
         match by:
             case LaneBy.JOB:
-                page = self._watching.catalog.page(query, rights, cursor=cursor, limit=limit, hides_paused=hides_paused)
+                page = await self._watching.catalog.page(
+                    query, rights, cursor=cursor, limit=limit, hides_paused=hides_paused
+                )
                 read, lanes = await asyncio.gather(
                     self._records(RunFilter(), rights, window, _RECORDS_OF_ALL),
                     self._of_jobs(page.jobs, rights, window),

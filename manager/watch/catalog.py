@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -231,7 +231,7 @@ class Catalog:
                 yield name, job.saved.spec
 
     async def each_seen(self, query: JobQuery, rights: Rights) -> AsyncIterator[KnownJob]:
-        """As `each`, those that are wanted and that a caller may know of, in the order of their names."""
+        """As `each`, with broken ones: those that are wanted and that a caller may know of, in the order of names."""
         async for part in self.parts_seen(query, rights):
             for job in part:
                 yield job
@@ -244,7 +244,7 @@ class Catalog:
             get = self._jobs.get if self.sees_all(rights) else partial(self.seen, rights=rights)
             yield [
                 job for name in names[start : start + _AT_ONCE]
-                if (job := get(name)) is not None and job.saved is not None and (takes_all or query.takes(job))
+                if (job := get(name)) is not None and (takes_all or query.takes(job))
             ]  # fmt: skip
 
     def sees_all(self, rights: Rights) -> bool:
@@ -307,7 +307,7 @@ class Catalog:
         """Why a job is broken."""
         return None if (job := self._jobs.get(name)) is None else job.problem
 
-    def page(
+    async def page(
         self, query: JobQuery, rights: Rights, *, cursor: str | None, limit: int, hides_paused: bool = False
     ) -> CatalogPage:
         """The next `limit` jobs after the cursor, of those that a caller may know of; the total is of these alone.
@@ -315,30 +315,34 @@ class Catalog:
         InvalidInputError where the cursor is not one of ours.
         """
         after = None if cursor is None else _name_in(cursor)
-        names = self.matching(query, rights)
-        following = (
-            self._jobs[names[at]] for at in range(0 if after is None else bisect_right(names, after), len(names))
-        )
-        paused = 0
+        following: Iterable[KnownJob]
+        if query.takes_all:
+            names = self.names_seen(rights)
+            first = 0 if after is None else bisect_right(names, after)
+            following = (self._jobs[names[at]] for at in range(first, len(names)))
+            total, paused = len(names), self.states_seen(rights)[ListState.PAUSED]
+        else:
+            following, total, paused = list[KnownJob](), 0, 0
+            async for part in self.parts_seen(query, rights):
+                following += part if after is None else [job for job in part if job.name > after]
+                total += len(part)
+                paused += sum(job.state is ListState.PAUSED for job in part)
         if hides_paused:
             following = (job for job in following if job.state is not ListState.PAUSED)
-            paused = self._paused(query, rights, names)
+        else:
+            paused = 0
         jobs = list(islice(following, limit + 1))
         more = len(jobs) > limit
         return CatalogPage(
-            jobs=jobs[:limit], total=len(names) - paused, paused=paused,
+            jobs=jobs[:limit], total=total - paused, paused=paused,
             next_cursor=encode_cursor(_OF_JOBS + jobs[limit - 1].name) if more else None,
         )  # fmt: skip
 
-    def _paused(self, query: JobQuery, rights: Rights, names: Sequence[str]) -> int:
+    async def matching(self, query: JobQuery, rights: Rights) -> Sequence[str]:
+        """The names of all that are wanted and that a caller may know of, in order."""
         if query.takes_all:
-            return self.states_seen(rights)[ListState.PAUSED]
-        return sum(self._jobs[name].state is ListState.PAUSED for name in names)
-
-    def matching(self, query: JobQuery, rights: Rights) -> Sequence[str]:
-        """The names of all that are wanted and that a caller may know of, in order; as `names_seen` has them."""
-        names = self.names_seen(rights)
-        return names if query.takes_all else [name for name in names if query.takes(self._jobs[name])]
+            return tuple(self.names_seen(rights))
+        return [job.name async for job in self.each_seen(query, rights)]
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in."""

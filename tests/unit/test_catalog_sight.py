@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import count
 
@@ -49,17 +50,34 @@ def change(name: str, state: str, revision: int) -> Change:
 
 
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(STATES)), max_size=30))
-def test_pages_show_what_each_caller_may_know_of_after_each_change(steps: list[tuple[str, str]]) -> None:
+async def test_pages_show_what_each_caller_may_know_of_after_each_change(steps: list[tuple[str, str]]) -> None:
     catalog, revisions = Catalog(KEYS, on_changed=lambda name, labels: None), count(1)
     there: dict[str, str] = {}
     for name, state in steps:
         catalog.on_changes([change(name, state, next(revisions))])
         there = {**there, name: state}
         for who, (of, states) in CALLERS.items():
-            page = catalog.page(JobQuery(), of, cursor=None, limit=100)
+            page = await catalog.page(JobQuery(), of, cursor=None, limit=100)
             expected = sorted(name for name, state in there.items() if state in states)
             assert [job.name for job in page.jobs] == expected, who
             assert page.total == len(expected)
+
+
+async def test_search_of_many_jobs_leaves_the_loop_to_others_and_misses_no_change() -> None:
+    catalog = Catalog(KEYS, on_changed=lambda name, labels: None)
+    catalog.on_changes([change(f"job-{number:05}", "a", number + 1) for number in range(6_000)])
+    query = JobQuery(text="job-")
+
+    async def edit() -> None:
+        """Between two parts of the search: one that was found goes, and one that is still to come."""
+        await asyncio.sleep(0)
+        catalog.on_changes([change("job-00000", GONE, 7_000), change("job-05999", GONE, 7_001)])
+
+    page, _ = await asyncio.gather(catalog.page(query, OWNER, cursor=None, limit=10), edit())
+    assert (page.total, "job-05999" in catalog) == (5_999, False)
+    following = await catalog.page(query, OWNER, cursor=page.next_cursor, limit=10)
+    assert [job.name for job in following.jobs] == [f"job-{number:05}" for number in range(10, 20)]
+    assert len(await catalog.matching(query, OWNER)) == 5_998
 
 
 def test_listener_hears_the_labels_before_and_after() -> None:
