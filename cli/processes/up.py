@@ -29,7 +29,7 @@ from cli.processes.plan import Options, Plan, lacks_etcd, make_plan
 from cli.processes.ports import PortClaims
 from cli.processes.supervisor import Child, reaping, trim_log
 from common.access.callers import AuthMode
-from common.process.lifecycle import Stop, run_loops
+from common.process.lifecycle import Stop, all_ended, run_loops
 from common.tls import pinned_context
 
 _ALARMING = re.compile(rb"^\S+ (?:WARNING|ERROR|CRITICAL) ")
@@ -143,7 +143,7 @@ class _Machine:
         hurry = self._stop.hurry
         if any(worker.pid for worker in self._workers):
             say("stopping (what runs may take a while to end; Ctrl-C again to hurry) ...")
-        await asyncio.gather(*(worker.stop(hurry) for worker in self._workers))
+        await all_ended(worker.stop(hurry) for worker in self._workers)
         for child in (self._manager, *reversed(self._stores)):
             await child.stop(hurry)
         say("stopped")

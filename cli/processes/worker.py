@@ -24,7 +24,7 @@ from cli.processes.data_dir import write_privately
 from cli.processes.supervisor import Child, ChildSpec, reaping
 from common.configuration.config import WorkerConfig, file_object
 from common.errors import ConfigError, Problem
-from common.process.lifecycle import Stop, run, run_loops
+from common.process.lifecycle import Stop, all_ended, run, run_loops
 from common.process.logs import configure_logging
 from common.protocol.member import is_worker_name
 from worker.identity import DirectoryTakenError, locked_directory
@@ -121,7 +121,7 @@ async def _keep(workers: Sequence[WorkerConfig], home: Path, stop: Stop) -> None
         loops = {f"keep {child.spec.name}": child.keep_running for child in children}
         await run_loops(stop, {**loops, **reaping(children)})
     finally:
-        await asyncio.gather(*(child.stop(stop.hurry) for child in children))
+        await all_ended(child.stop(stop.hurry) for child in children)
 
 
 def _spec(worker: WorkerConfig, number: int, home: Path) -> ChildSpec:

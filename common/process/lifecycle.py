@@ -15,12 +15,14 @@ import ctypes
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from common.process.runtime import EventLoop
 from common.process.threads import can_start_threads
+
+_T = TypeVar("_T")
 
 
 async def until_first(*works: Coroutine[Any, Any, None]) -> None:
@@ -34,6 +36,19 @@ async def until_first(*works: Coroutine[Any, Any, None]) -> None:
 async def until_all(*works: Coroutine[Any, Any, None]) -> None:
     """Runs them side by side until all have ended, or the first one fails; then likewise."""
     await _side_by_side(works, asyncio.FIRST_EXCEPTION)
+
+
+async def all_ended(works: Iterable[Awaitable[_T]]) -> list[_T]:
+    """What each has come to, in order. Where one fails, its error is raised once the others have ended by themselves.
+
+    For works of which each counts by itself: after an `asyncio.gather` they would go on with nobody left to wait for
+    them.
+    """
+    results = await asyncio.gather(*works, return_exceptions=True)
+    for one in results:
+        if isinstance(one, BaseException):
+            raise one
+    return cast(list[_T], results)
 
 
 async def _side_by_side(works: tuple[Coroutine[Any, Any, None], ...], until: str) -> None:

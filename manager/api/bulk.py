@@ -19,6 +19,7 @@ from common.jobs.kinds import AnyText, Choice, Kind, Named, Number, Schema, Seve
 from common.jobs.reader import parse_job
 from common.jobs.reading import shown, wrong
 from common.jobs.spread import SpreadBy, spread
+from common.process.lifecycle import all_ended
 from manager.access.audited import outcome_of, say_part
 from manager.access.guard import is_browser
 from manager.access.needs import needs
@@ -146,7 +147,7 @@ async def act_on_each(
         said(Outcome.DONE, **details, message=message, changed=None if changed else False)
         return {"name": name, "ok": True, "message": message, "changed": changed}
 
-    results = await asyncio.gather(*map(one, dict.fromkeys(names)))
+    results = await all_ended(map(one, dict.fromkeys(names)))
     if newest:
         await request.app[PARTS].watching.has_reached(newest)
     return answer({"results": results})

@@ -21,6 +21,7 @@ from common.jobs.kinds import AnyText, Truth, says
 from common.jobs.reader import parse_job
 from common.jobs.values import ZoneName
 from common.json_text import dumps
+from common.process.lifecycle import all_ended
 from common.words.job_words import job_words
 from manager.access.needs import needs
 from manager.api.bulk import AT_ONCE, MAX_NAMES, Done, act_on_each
@@ -145,7 +146,7 @@ async def _account(request: web.Request) -> Sequence[_Line]:
         async with limit:
             return await _checked(parts, replace(told, document={**told.document, **own}), rights(request))
 
-    return await asyncio.gather(*map(one, account))
+    return await all_ended(map(one, account))
 
 
 async def _checked(parts: Parts, told: Told, caller_rights: Rights) -> _Line:

@@ -14,6 +14,7 @@ from common.errors import ForbiddenError, OvertakenError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, settle
 from common.jobs.reader import check_name
+from common.process.lifecycle import all_ended
 from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill, ask, earlier, look
@@ -80,7 +81,7 @@ class KillService:
             async with limit:
                 return await self._put_kill(self._kill(run, by=by, at_ms=now_ms, reason=reason), deadline, there)
 
-        asked = await asyncio.gather(*(ask(*one) for one in runs))
+        asked = await all_ended(ask(*one) for one in runs)
         killed = tuple(run for (run, _), put in zip(runs, asked, strict=True) if put)
         for run in killed:
             _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})

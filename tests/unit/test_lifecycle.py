@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.errors import ConflictError
-from common.process.lifecycle import Stop, run, run_loops
+from common.process.lifecycle import Stop, all_ended, run, run_loops
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +32,38 @@ async def _fails() -> None:
 
 async def _conflicts() -> None:
     raise ConflictError("taken")
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_none_goes_on_when_whoever_waits_for_all_is_told_of_an_error(is_cancelled: bool) -> None:
+    ended, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        try:
+            await may_end.wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.set()
+
+    waiting = asyncio.ensure_future(all_ended([_fails(), slow(), _conflicts()]))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    if is_cancelled:
+        waiting.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError if is_cancelled else ValueError):
+        await waiting
+    assert ended.is_set()
+
+
+async def test_all_that_ended_are_told_in_order() -> None:
+    async def after(turns: int) -> int:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return turns
+
+    assert await all_ended(after(turns) for turns in (3, 1, 2)) == [3, 1, 2]
 
 
 def test_an_orderly_end_has_status_0() -> None:
