@@ -4,7 +4,7 @@ A day is a local one, in the job's time zone. All planned fires stay planned: th
 ``skipped: calendar``. Whoever looks for the next open one jumps to the next day that is open *and* has a fire: those
 days are worked out once, so that a search takes a handful of jumps, however many days there are between.
 
-Pure: standard library and its neighbours. Source: ``docs/reference/job-model.md``, field ``calendar``.
+Pure: standard library and its neighbours. Source: ``docs/reference/fields.md``, field ``calendar``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A local time in a gap is the first instant after it, one in a repeated hour its 
 What is finer than a millisecond counts as a whole one, but for an end as none: nothing starts before its time, nor
 after the end.
 Pure: standard library and its neighbours. Source:
-``docs/reference/job-model.md``, fields ``at``, ``startAt``, ``endAt``.
+``docs/reference/fields.md``, fields ``at``, ``startAt``, ``endAt``.
 """
 
 from __future__ import annotations

@@ -48,16 +48,16 @@ class Certificate:
         """Look for a renewal now and then, for ever."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            try:
-                renewed = await beside(self._renewed, what="the files of tlsCert and tlsKey")
-            except HungError as error:
-                _log.warning("the certificate is not looked at: %s", error, extra={"action": "tls.hung"})
-            else:
-                self._take(renewed)
+            await self.renew_if_changed()
 
-    def renew_if_changed(self) -> None:
-        """Take the files as they are now, where they have changed and are good; else the old ones stay. Blocks."""
-        self._take(self._renewed())
+    async def renew_if_changed(self) -> None:
+        """Take the files as they are now, where they have changed and are good; else the old ones stay."""
+        try:
+            renewed = await beside(self._renewed, what="the files of tlsCert and tlsKey")
+        except HungError as error:
+            _log.warning("the certificate is not looked at: %s", error, extra={"action": "tls.hung"})
+        else:
+            self._take(renewed)
 
     def _renewed(self) -> _Renewed | None:
         """The files, where they have changed and are good. Blocks."""

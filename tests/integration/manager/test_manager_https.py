@@ -68,10 +68,10 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
     async with server:
         await _shake_hands(port, authority, "first.test")
         shutil.copy(second.cert, cert)  # the key is not there yet
-        certificate.renew_if_changed()
+        await certificate.renew_if_changed()
         await _shake_hands(port, authority, "first.test")
         shutil.copy(second.key, key)
-        certificate.renew_if_changed()
+        await certificate.renew_if_changed()
         await _shake_hands(port, authority, "second.test")
 
 
@@ -90,9 +90,9 @@ async def test_a_key_that_is_written_while_the_pair_is_looked_at_ends_nothing(
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr("manager.http.https.pair_problems", good_until_now)
         shutil.copy(first.cert, cert)
-        certificate.renew_if_changed()
+        await certificate.renew_if_changed()
     shutil.copy(second.cert, cert)
-    certificate.renew_if_changed()
+    await certificate.renew_if_changed()
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=certificate.context)
     async with server:
         await _shake_hands(server.sockets[0].getsockname()[1], authority, "second.test")
