@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
@@ -85,6 +85,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     if changed:
         before.restore()
         raise AssertionError(f"the test leaves its process with another {' and another '.join(changed)}: {changed}")
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """For what runs all of a process: its loop leaves other handlers."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def _different(before: object, after: object) -> object:

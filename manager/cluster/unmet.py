@@ -12,7 +12,7 @@ from common.etcd import EtcdClient
 from common.protocol.keys import Keys, decode_mark
 from common.protocol.planner import undecided
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Get, KeyValue, Txn
+from common.protocol.txn import KeyValue
 from manager.cluster.jobs_health import Fits
 from manager.views.fire_verdicts import newest_due_ms
 from manager.views.shared import Shared
@@ -20,7 +20,6 @@ from manager.watch.watching import Watching
 
 _MOST: Final = 500
 """Jobs whose marks are read."""
-_MARKS_AT_ONCE: Final = 100
 _YIELD_EVERY: Final = 100
 _SECONDS: Final = 2.0
 
@@ -41,14 +40,9 @@ class Unmet:
         return sum(catalog.seen(name, rights) is not None for name in await self._names.get())
 
     async def _late(self) -> Sequence[str]:
-        due, late = await self._due(), list[str]()
-        for at in range(0, len(due), _MARKS_AT_ONCE):
-            some = due[at : at + _MARKS_AT_ONCE]
-            found = await self._etcd.txn(Txn((), [Get(self._keys.mark(name)) for name, _, _ in some]))
-            late += [
-                name for place, (name, saved, due_ms) in enumerate(some) if _is_owed(saved, found.one(place), due_ms)
-            ]
-        return late
+        due = await self._due()
+        marks = await self._etcd.get_many([self._keys.mark(name) for name, _, _ in due])
+        return [name for name, saved, due_ms in due if _is_owed(saved, marks.get(self._keys.mark(name)), due_ms)]
 
     async def _due(self) -> list[tuple[str, SavedJob, int]]:
         """Each with its newest fire that is due, decided or not; of broadcasts no fire is owed."""

@@ -168,20 +168,20 @@ async def test_the_largest_transaction_that_etcd_takes(client: EtcdClient, prefi
     assert all(result.one(index) for index in range(MAX_OPS))
 
 
-async def test_reading_several_keys_makes_no_revision(client: EtcdClient, prefix: str) -> None:
+async def test_reading_several_keys_makes_no_revision(own_client: EtcdClient, prefix: str) -> None:
     keys = [f"{prefix}{number:03}" for number in range(MAX_READS)]
-    put = await client.txn(Txn([], [Put(keys[0], b"one"), Put(keys[-1], b"two")]))
-    watched = await client.get(keys[0])
+    put = await own_client.txn(Txn([], [Put(keys[0], b"one"), Put(keys[-1], b"two")]))
+    watched = await own_client.get(keys[0])
     for compares, succeeded in (((), True), ([present(keys[0])], True), ([absent(keys[0])], False)):
-        result = await client.txn(Txn(compares, [Get(key) for key in keys], [GetPrefix(prefix), Get(keys[1])]))
+        result = await own_client.txn(Txn(compares, [Get(key) for key in keys], [GetPrefix(prefix), Get(keys[1])]))
         assert (result.succeeded, result.revision) == (succeeded, put.revision)
         found = [result.kvs(index) for index in range(len(result.results))]
         assert [kv.value for kvs in found for kv in kvs] == [b"one", b"two"]
         assert len(found) == (MAX_READS if succeeded else 2)
-    assert await client.get(keys[0]) == watched
-    assert await client.count(prefix) == 2
+    assert await own_client.get(keys[0]) == watched
+    assert await own_client.count(prefix) == 2
     with pytest.raises(ValueError, match=f"it takes {MAX_READS}"):
-        await client.txn(Txn([], [Get(prefix)] * (MAX_READS + 1)))
+        await own_client.txn(Txn([], [Get(prefix)] * (MAX_READS + 1)))
 
 
 async def test_a_branch_that_is_not_taken_may_be_all_that_reads(client: EtcdClient, prefix: str) -> None:

@@ -101,7 +101,7 @@ class Stage:
         assert place is not None
         self.patch.setattr(secrets, "token_hex", lambda size: "ab" * size)  # a digest of it is in a key
         self.prefix = place.prefix
-        async with managing.managing(place, clock=self.clock, **options) as manager:
+        async with managing.managing(place, clock=self.clock, patient=False, **options) as manager:
             yield manager
 
     def passes(self, ms: int) -> None:

@@ -27,14 +27,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 @pytest.fixture
 def own_mounts() -> Iterator[None]:
     """What is mounted by this test is seen by this thread, and by what it begins, alone."""
-    before = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+    before, directory = os.open("/proc/self/ns/mnt", os.O_RDONLY), os.getcwd()
     try:
         private = ("mount", "--make-rprivate", "/")
         if _libc.unshare(_CLONE_NEWNS) or subprocess.run(private, capture_output=True, check=False).returncode:
             pytest.skip("nothing can be mounted here")
         yield
         assert _libc.unshare(_CLONE_FS) == 0, "threads that began meanwhile stay where they are"
-        assert _libc.setns(before, _CLONE_NEWNS) == 0
+        assert _libc.setns(before, _CLONE_NEWNS) == 0  # which leads to its root, too
+        os.chdir(directory)
     finally:
         os.close(before)
 

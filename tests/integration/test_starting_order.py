@@ -17,6 +17,7 @@ from common.process.lifecycle import run
 from worker.data_directory import open_data_directory
 
 
+@pytest.mark.usefixtures("signals")
 def test_what_a_former_life_left_is_ended_before_etcd_is_asked_for_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,19 +152,21 @@ async def managing(
     watches: bool = True,
     user: EtcdUser | None = None,
     port: int | None = None,
+    patient: bool = True,
     **flags: object,
 ) -> AsyncIterator[Managed]:
     """A manager that serves and watches; with `loops` all its loops. `etcd`: another way to it than the test's own.
 
     `others`: whether there may be clocks to compare its own with; else a steward has said that there are none, and the
     test may set the clock as it likes. `watches`: whether it takes in what changes in etcd. `user`: of etcd, for
-    the test itself. `port`: where it serves, None anywhere.
+    the test itself. `port`: where it serves, None anywhere. `patient`: whether it waits for its servers for as long as a
+    test does, and not for as long as its configuration says.
     """
     audit_dir = tempfile.TemporaryDirectory(prefix="etcron-audit-")
     config = load_manager_config(None, {}, {
         "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
         "mongodbDatabase": place.database, "auth": "off", "auditDir": audit_dir.name,
-        **({} if etcd else _PATIENT), **flags,
+        **(_PATIENT if patient and not etcd else {}), **flags,
     })  # fmt: skip
     app = create_app(config, clock=clock or ShiftedClock(), pace=pace)
     unlisted: list[str] = []

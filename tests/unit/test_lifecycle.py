@@ -9,21 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from common.errors import ConflictError
 from common.process.lifecycle import Stop, all_ended, run, run_loops
 
-
-@pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
-    """`run` is all that a process does: it leaves the handlers of signals as its loop has had them."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+pytestmark = pytest.mark.usefixtures("signals")
 
 
 async def _fails() -> None:

@@ -33,7 +33,7 @@ def clock() -> OffClock:
 @pytest.fixture
 async def off(place: Place, clock: OffClock) -> AsyncIterator[Managed]:
     """A manager with a clock that the test sets; its loops do not run, so that the test says when it looks."""
-    async with managing(place, clock=clock, others=True) as managed:
+    async with managing(place, clock=clock, others=True, patient=False) as managed:
         yield managed
 
 
