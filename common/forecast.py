@@ -12,11 +12,12 @@ Pure: standard library and its neighbours.
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from heapq import heappop, heappush
 from itertools import accumulate, pairwise
 from operator import attrgetter
@@ -41,6 +42,7 @@ _FEWEST: Final = 3
 _MOST_FIRES: Final = 4_000_000
 _OF_EACH: Final = (200, 3_000)
 """Found of one schedule, at least and at most."""
+_KIND_BITS: Final = 32
 _MOST_OF_ONE: Final = 3_600
 """Fires of one job that are counted."""
 
@@ -229,14 +231,15 @@ class _Sums:
     def _add_fires(self, some: _Alike, fires: Sequence[int]) -> None:
         from_ms, to_ms, of_minutes = self._from_ms, self._to_ms, self._fires
         free_ms, jobs, slots, wants_ms, meets = 0, some.jobs, some.slots, some.wants_ms, some.meets
-        starts = self._queues.of(some.takes_ms, None if meets or len(fires) < 2 else fires[1] - fires[0])
+        starts = list[int]()
         for at_ms in fires:
             if from_ms <= at_ms < to_ms:
                 of_minutes[(at_ms - from_ms) // MINUTE_MS] += jobs
             if at_ms >= free_ms or meets:
                 free_ms = at_ms + wants_ms
                 self._change(at_ms, free_ms, slots)
-                starts[at_ms // 1000] += slots
+                starts.append(at_ms)
+        self._queues.add(starts, some, None if meets or len(fires) < 2 else fires[1] - fires[0])
 
     def _add_rest(self, some: _Alike, schedule: Schedule, fires: Sequence[int]) -> None:
         """Those behind the last one that was found, by hours: as dense as these were, in the hours in which any is."""
@@ -254,7 +257,7 @@ class _Sums:
             if gap_ms >= _HOUR_MS:
                 self._level(at_ms, at_ms + 1, some.jobs, 0, 0)
                 self._change(at_ms, at_ms + some.wants_ms, some.slots)
-                self._queues.of(some.takes_ms, None)[at_ms // 1000] += some.slots
+                self._queues.add([at_ms], some, None)
                 at_ms = schedule.next_after_ms(at_ms)
                 continue
             begun_ms, ends_ms = at_ms, at_ms
@@ -308,22 +311,38 @@ class _Sums:
 
 
 class _Queues:
-    """The fires that take slots, and how long each waits for them where there are too few."""
+    """The fires that take slots, and how long each waits for them where there are too few.
+
+    Eight bytes a fire: of millions at seconds and lengths of their own, as jitter gives them, nearly none are alike.
+    """
 
     def __init__(self, from_ms: int, minutes: int) -> None:
         self._from_ms, self._minutes = from_ms, minutes
-        self._starts: dict[tuple[int, int | None], defaultdict[int, float]] = {}
+        self._kinds: dict[tuple[int, float, int], int] = {}
+        """How long runs take, after how long a newer fire comes, and the slots: each has a number."""
+        self._starts: defaultdict[int, array[int]] = defaultdict(partial(array, "q"))
+        """By minutes since 1970: the second in it, and the kind."""
         self._kept = [0.0] * (minutes + 1)
 
-    def of(self, takes_ms: int, next_ms: int | None) -> defaultdict[int, float]:
-        """By seconds, the slots of fires whose runs take so long, and of which a newer one comes after so long.
+    def add(self, starts_ms: Iterable[int], some: _Alike, next_ms: int | None) -> None:
+        """``next_ms``: a newer one comes after so long; one that has not started by then waits no more.
 
-        None: each of them runs in the end. Where a newer one comes before it has started, a fire waits no more.
+        None: each of them runs in the end.
         """
-        key = (_roughly(takes_ms), next_ms)
-        if (starts := self._starts.get(key)) is None:
-            starts = self._starts[key] = defaultdict(float)
-        return starts
+        key = (_roughly(some.takes_ms), next_ms or math.inf, some.slots)
+        kind = self._kinds.setdefault(key, len(self._kinds))
+        for at_ms in starts_ms:
+            self._starts[at_ms // MINUTE_MS].append(at_ms % MINUTE_MS // 1000 << _KIND_BITS | kind)
+
+    def _in_order(self) -> Iterator[tuple[int, int, float, float]]:
+        """When, how long runs take (less than 0), after how long a newer fire comes, and the slots of all alike."""
+        kinds = list(self._kinds)
+        for minute in sorted(self._starts):
+            alike: defaultdict[tuple[int, int, float], float] = defaultdict(float)
+            for start in self._starts[minute]:
+                takes_ms, next_ms, slots = kinds[start & (1 << _KIND_BITS) - 1]
+                alike[minute * MINUTE_MS + (start >> _KIND_BITS) * 1000, -takes_ms, next_ms] += slots
+            yield from ((*key, slots) for key, slots in sorted(alike.items()))
 
     def keep(self, first: int, last: int, slots: float) -> None:
         """So many are taken all the time, from one minute to another."""
@@ -340,11 +359,7 @@ class _Queues:
         busy: list[tuple[int, float]] = []
         """Until when, and how many."""
         taken, turn_ms = 0.0, 0
-        fires = sorted(
-            (second * 1000, -takes_ms, next_ms or math.inf, slots)
-            for (takes_ms, next_ms), seconds in self._starts.items() for second, slots in seconds.items()
-        )  # fmt: skip
-        for at_ms, takes_less_ms, next_ms, slots in fires:
+        for at_ms, takes_less_ms, next_ms, slots in self._in_order():
             minute = min(max((at_ms - self._from_ms) // MINUTE_MS, 0), self._minutes - 1)
             free = max(there - kept[minute], 1)  # what keeps all of them would leave some, too
             start_ms = max(at_ms, turn_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -111,6 +113,19 @@ def test_a_hundred_thousand_jobs_that_fire_alike_are_one_look() -> None:
     told = slots_wanted(((spec, None, 1) for _ in range(100_000)), MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)
     assert sum(told.fires) == pytest.approx(86_400 * 100_000, rel=0.01)
     assert max(told.slots) == 100_000
+
+
+def test_fires_that_start_at_seconds_of_their_own_are_kept_in_few_bytes() -> None:
+    spec = parse_job({"name": "one", "command": "true", "cronExpr": "* * * * *", "jitterSeconds": 30})
+    jobs = [(replace(spec, name=f"job-{number}"), 1000 + 700 * number, 1) for number in range(100)]
+    tracemalloc.start()
+    try:
+        told = slots_wanted(jobs, MIDNIGHT_MS, MIDNIGHT_MS + 3_600_000, there=20)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert max(told.waits_ms) > 0
+    assert most < 120 * sum(told.fires)
 
 
 def test_of_many_schedules_fewer_fires_each_are_looked_at_and_their_sum_stays_right() -> None:
