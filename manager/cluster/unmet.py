@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import count
 from typing import Final
 
 from common.access.rights import Rights
@@ -21,6 +22,7 @@ from manager.watch.watching import Watching
 _MOST: Final = 500
 """Jobs whose marks are read."""
 _YIELD_EVERY: Final = 100
+"""Looks, at a job or at what some ask for."""
 _SECONDS: Final = 2.0
 
 
@@ -48,14 +50,18 @@ class Unmet:
         """Each with its newest fire that is due, decided or not; of broadcasts no fire is owed."""
         catalog, now_ms, due = self._watching.catalog, self._clock.wall_ms(), list[tuple[str, SavedJob, int]]()
         fits = Fits(one for one in self._watching.members if one.accepts)
-        for index, names in enumerate(list(catalog.needs.values()), 1):
-            if index % _YIELD_EVERY == 0:
+        looks = count(1)
+        for names in list(catalog.needs.values()):  # all that ask for the same
+            if next(looks) % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
-            jobs = [job for name in names if (job := catalog.get(name)) and job.saved]
-            if not jobs or jobs[0].saved is None or fits.any(jobs[0].saved.spec):
+            known = (job.saved.spec for name in names if (job := catalog.get(name)) and job.saved)
+            if (first := next(known, None)) is None or fits.any(first):
                 continue
-            for job in jobs:
-                if job.saved is None or job.saved.spec.broadcast:
+            for name in list(names):
+                if next(looks) % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+                job = catalog.get(name) if name in names else None
+                if job is None or job.saved is None or job.saved.spec.broadcast:
                     continue
                 due_ms = newest_due_ms(job.saved.spec, now_ms)
                 if due_ms is not None and due_ms > job.saved.anchor_ms:
