@@ -119,17 +119,21 @@ class Forecasts:
         await self._watching.ready()
         key = (rights.sight, query, from_ms, to_ms)
         if (kept := self._fresh(key)) is None or kept.unknown:
-            jobs = await self._jobs(query, rights)
+            as_of, jobs = self._watching.catalog.edition, await self._jobs(query, rights)
             async with self._turn:
                 if (kept := self._fresh(key)) is None:
-                    expected, edition = await self._expected(jobs), self._edition
+                    expected, edition = await self._expected(jobs), self._edition_of(as_of)
                     unknown = sum(job.name not in self._usual for job in jobs)
                     kept = await self._beside(lambda: self._keep(key, edition, expected, unknown))
         return Forecast(wanted=kept.wanted, jobs=kept.jobs, unknown=kept.unknown, slots=kept.edition[-1])
 
     @property
     def _edition(self) -> _Edition:
-        return self._watching.catalog.edition, len(self._usual), self._there
+        return self._edition_of(self._watching.catalog.edition)
+
+    def _edition_of(self, jobs: int) -> _Edition:
+        """``jobs``: as of which they were read: some may have changed while how long runs take was looked up."""
+        return jobs, len(self._usual), self._there
 
     @property
     def _there(self) -> int:
@@ -162,8 +166,8 @@ class Forecasts:
         edition, found = self._crowds.get(key, (None, []))
         if edition == self._edition:
             return found
-        jobs = await self._jobs(query, rights)
-        expected, edition = await self._expected(jobs), self._edition
+        as_of, jobs = self._watching.catalog.edition, await self._jobs(query, rights)
+        expected, edition = await self._expected(jobs), self._edition_of(as_of)
         async with self._turn:
             counts = await self._beside(lambda: _crowding(expected.specs, from_ms, to_ms))
         found = [
