@@ -1,7 +1,8 @@
 """How the cron of a machine reads a crontab, where that is not what etcron makes of it. Pure.
 
 Source: `get_list`, `get_range`, `load_entry`, `load_user`, `process_crontab` and `valid_name` of Debian's cron, version
-3.0pl1-162 with its patches; the same of cronie 1.7.2.
+3.0pl1-162 with its patches; the same of cronie 1.5.7 and 1.7.2, and its repair of ranges that end on Sunday, which
+came behind 1.7.2 and which builds of that version have, too.
 """
 
 from __future__ import annotations
@@ -63,6 +64,20 @@ class Daemon:
         """Whether it has RANDOM_DELAY, and CRON_TZ."""
         return self.kind is Kind.CRONIE
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether it cannot read a range that runs backwards, nor a random time."""
+        return self.kind is Kind.CRONIE and self._release < (1, 6)
+
+    @property
+    def may_end_on_sunday(self) -> bool:
+        """Whether a range may end on Sunday by its name, or as 0: `fri-sun` is then `fri-7`; not with a step."""
+        return self.kind is Kind.CRONIE and self._release >= (1, 7, 2)
+
+    @property
+    def _release(self) -> tuple[int, ...]:
+        return tuple(map(int, re.findall(r"[0-9]+", self.version)[:3]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
@@ -81,7 +96,7 @@ def reading(when: str, daemon: Daemon) -> Reading:
     whys, empty = list[str](), set[str]()
     fields = when.split()
     for text, (name, low, high, names) in zip(fields, _FIELDS, strict=True):
-        found = _values(text, low, high, names, daemon.kind)
+        found = _values(text, low, high, names, daemon)
         if found is None:
             return _unread(f"cannot read the {name} {text}")
         values, read, backward = found
@@ -121,19 +136,20 @@ def _unread(what: str) -> Reading:
 
 
 def _values(
-    text: str, low: int, high: int, names: dict[str, int], kind: Kind
+    text: str, low: int, high: int, names: dict[str, int], daemon: Daemon
 ) -> tuple[set[int], str, str] | None:  # fmt: skip
     """The numbers that a field stands for, what of its text is read, and a range in it that stands for none.
 
     None: it cannot be read. Debian's cron passes over what follows a number, or a range, that it has read.
     """
     values, backward, at = set[int](), "", 0
+    has_random = daemon.kind is Kind.CRONIE and not daemon.is_strict
     while True:
-        if kind is Kind.CRONIE and (random := _RANDOM.match(text, at)) is not None:
+        if has_random and (random := _RANDOM.match(text, at)) is not None:
             values, at = {low}, random.end()  # one of them
         else:
             match = _ITEM.match(text, at)
-            some = None if match is None else _of_item(match, low, high, names)
+            some = None if match is None else _of_item(match, low, high, names, daemon)
             if match is None or some is None:
                 return None
             after = text[match.end() : match.end() + 1]
@@ -145,12 +161,14 @@ def _values(
         if not text.startswith(",", at):
             break
         at += 1
-    if at < len(text) and kind is Kind.CRONIE:
+    if at < len(text) and daemon.kind is Kind.CRONIE:
         return None
     return values, text[:at], backward
 
 
-def _of_item(match: re.Match[str], low: int, high: int, names: dict[str, int]) -> set[int] | None:
+def _of_item(
+    match: re.Match[str], low: int, high: int, names: dict[str, int], daemon: Daemon
+) -> set[int] | None:  # fmt: skip
     step = int(match["step"] or 1)
     if step == 0:
         return None
@@ -162,6 +180,10 @@ def _of_item(match: re.Match[str], low: int, high: int, names: dict[str, int]) -
     last = _number(match["last"] or match["first"], names)
     if first is None or last is None or not (low <= first <= high and low <= last <= high):
         return None
+    if first > last and daemon.is_strict:
+        return None
+    if first > last == 0 and daemon.may_end_on_sunday and not match["step"]:
+        last = 7
     return set(range(first, last + 1, step))
 
 

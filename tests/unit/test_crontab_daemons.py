@@ -17,6 +17,7 @@ from common.crontab.lines import read_lines
 
 DEBIAN = Daemon(kind=Kind.DEBIAN, version="3.0pl1-162")
 CRONIE = Daemon(kind=Kind.CRONIE, version="1.7.2")
+OLD_CRONIE = Daemon(kind=Kind.CRONIE, version="1.5.7")
 
 
 @pytest.mark.parametrize(
@@ -48,11 +49,11 @@ def test_what_cron_cannot_read_never_ran(when: str, said: str, daemon: Daemon) -
 @pytest.mark.parametrize(
     ("when", "runs"),
     [
-        ("0 0 * * mon-sun", False),
+        ("0 0 * * tue-mon", False),
         ("0 22-2 * * *", False),
         ("0 0 * oct-feb *", False),
-        ("0 0 1 * mon-sun", True),
-        ("0 0 */2 * mon-sun", False),
+        ("0 0 1 * fri-mon", True),
+        ("0 0 */2 * fri-mon", False),
         ("0 0 * * wed,fri-mon", True),
         ("0 0 31-1 * 1", True),
         ("0 0 31-1 * 5-1", False),
@@ -63,6 +64,19 @@ def test_a_range_that_runs_backwards_is_no_day_at_all(when: str, runs: bool, dae
     found = reading(when, daemon)
     assert (found.is_read, found.runs) == (True, runs)
     assert "at all" in found.what
+
+
+def test_a_range_that_ends_on_sunday_is_none_to_debians_cron_and_to_an_older_cronie() -> None:
+    never = Reading(runs=False, what="takes fri-sun for no weekday at all")
+    assert reading("0 0 * * fri-sun", DEBIAN) == never
+    assert reading("0 0 * * fri-sun", replace(CRONIE, version="1.7.1")) == never
+    for when in ("0 0 * * fri-sun", "0 0 * * mon-0"):
+        assert reading(when, CRONIE) == Reading()
+
+
+@pytest.mark.parametrize("when", ["0 0 * * wed,fri-mon", "0 0 * * fri-sun", "0~59 * * * *", "~ * * * *"])
+def test_cronie_of_red_hat_9_cannot_read_backward_ranges_and_random_times(when: str) -> None:
+    assert reading(when, OLD_CRONIE).is_read is False
 
 
 @pytest.mark.parametrize(
