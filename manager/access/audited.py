@@ -131,8 +131,12 @@ def say(
 
 def say_change(request: web.Request, before: JobSpec | None, after: JobSpec | None, **details: Any) -> None:
     """What a save or a deletion has made of a job; values of ``env`` are masked."""
-    documents = (None if spec is None else spec.to_stored() for spec in (before, after))
-    say(request, changes=changes_of(*documents), **details)
+    say(request, changes=job_changes(before, after), **details)
+
+
+def job_changes(before: JobSpec | None, after: JobSpec | None) -> dict[str, Any]:
+    """As the audit has it; values of ``env`` are masked."""
+    return changes_of(*(None if spec is None else spec.to_stored() for spec in (before, after)))
 
 
 def say_part(request: web.Request, action: str, object: str, outcome: Outcome, **details: Any) -> None:  # noqa: A002

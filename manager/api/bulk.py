@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, Final
+from types import MappingProxyType
+from typing import Annotated, Any, Final, NamedTuple
 
 from aiohttp import web
 
@@ -20,7 +21,7 @@ from common.jobs.reader import parse_job
 from common.jobs.reading import shown, wrong
 from common.jobs.spread import SpreadBy, spread
 from common.process.lifecycle import all_ended
-from manager.access.audited import outcome_of, say_part
+from manager.access.audited import job_changes, outcome_of, say_part
 from manager.access.guard import is_browser
 from manager.access.needs import needs
 from manager.api.forecast import JITTER
@@ -29,6 +30,7 @@ from manager.api.schemas import NAME_PATTERN
 from manager.http.bodies import Body, ReasonField
 from manager.http.guards import ADDRESS
 from manager.parts import PARTS, Parts, answer, caller, rights
+from manager.use_cases.jobs import Changed, Saved
 from manager.use_cases.run_now import Wanted
 
 MAX_NAMES: Final = 500
@@ -121,8 +123,16 @@ async def act_on_jobs(request: web.Request) -> web.Response:
     return await act_on_each(request, f"job.{wish.action}", wish.names, act, reason=wish.reason)
 
 
-Done = tuple[str, int, bool]
-"""What was done in words, the revision of its write (0: none), and whether anything was."""
+class Done(NamedTuple):
+    """What was done to a job."""
+
+    message: str
+    revision: int
+    """Of its write; 0: none."""
+    changed: bool
+    """Whether anything was done."""
+    details: Mapping[str, Any] = MappingProxyType({})
+    """What the audit has of it beside all this."""
 
 
 async def act_on_each(
@@ -137,14 +147,14 @@ async def act_on_each(
         said = partial(say_part, request, action, f"job {name}")
         async with limit:
             try:
-                message, revision, changed = await act(name)
+                message, revision, changed, found = await act(name)
             except BaseException as error:
                 said(outcome_of(error), why=str(error)[:300] or type(error).__name__)
                 if not isinstance(error, EtcronError):
                     raise
                 return {"name": name, "ok": False, "message": str(error)}
         newest = max(newest, revision)
-        said(Outcome.DONE, **details, message=message, changed=None if changed else False)
+        said(Outcome.DONE, **details, **found, message=message, changed=None if changed else False)
         return {"name": name, "ok": True, "message": message, "changed": changed}
 
     results = await all_ended(map(one, dict.fromkeys(names)))
@@ -159,25 +169,26 @@ async def _act(request: web.Request, parts: Parts, wish: _Wish, name: str, *, by
         case Action.PAUSE:
             paused = await parts.service.pause(name, by=by, rights=rights, reason=reason)
             message = "; ".join(("paused", *paused.warnings))
-            return (message if paused.changed else "was paused already"), paused.revision, paused.changed
+            return Done(message if paused.changed else "was paused already", paused.revision, paused.changed)
         case Action.RESUME:
             resumed = await parts.service.resume(name, by=by, rights=rights)
-            return ("resumed" if resumed.changed else "was not paused"), resumed.revision, resumed.changed
+            return Done("resumed" if resumed.changed else "was not paused", resumed.revision, resumed.changed)
         case Action.DELETE:
             deleted = await parts.service.delete(name, by=by, rights=rights)
-            message = "; ".join(("deleted", *deleted.warnings))
-            return (message if deleted.changed else f"there was no job {name}"), deleted.revision, deleted.changed
+            message = "; ".join(("deleted", *deleted.warnings)) if deleted.changed else f"there was no job {name}"
+            return Done(message, deleted.revision, deleted.changed, _changes(deleted, None))
         case Action.KILL:
-            killed = await parts.kills.of_job(name, by=by, rights=rights, reason=reason)
-            return kill_message(name, [str(run) for run in killed]), 0, bool(killed)
+            killed = [str(run) for run in await parts.kills.of_job(name, by=by, rights=rights, reason=reason)]
+            return Done(kill_message(name, killed), 0, bool(killed))
         case Action.RUN:
             wanted = Wanted(reason=reason, is_by_hand=is_browser(request))
-            await parts.run_now.ask(name, wanted, by=by, rights=rights, address=request[ADDRESS])
-            return "run requested", 0, True
+            asked = await parts.run_now.ask(name, wanted, by=by, rights=rights, address=request[ADDRESS])
+            return Done("run requested", 0, True, {"runId": asked.answer.get("runId")})
         case Action.LABEL:
             labelled = await parts.service.change(name, partial(_labelled, wish), by=by, rights=rights)
             message = "; ".join(("labels changed", *labelled.warnings))
-            return (message if labelled.changed else "has these labels already"), labelled.revision, labelled.changed
+            message = message if labelled.changed else "has these labels already"
+            return Done(message, labelled.revision, labelled.changed, _changes(labelled, labelled.spec))
         case Action.SPREAD:
             saved = await parts.service.change(
                 name, lambda spec: spread(spec, wish.by, wish.jitter_s), by=by, rights=rights,
@@ -186,7 +197,13 @@ async def _act(request: web.Request, parts: Parts, wish: _Wish, name: str, *, by
             now = saved.spec.to_stored()
             made = (f"{name}: {now[name]}" for name in ("cronExpr", "offset", "jitterSeconds") if name in now)
             message = "; ".join((f"spread: {', '.join(made)}", *saved.warnings))
-            return (message if saved.changed else "fires apart already"), saved.revision, saved.changed
+            message = message if saved.changed else "fires apart already"
+            return Done(message, saved.revision, saved.changed, _changes(saved, saved.spec))
+
+
+def _changes(done: Saved | Changed, spec: JobSpec | None) -> Mapping[str, Any]:
+    before = done.before.saved
+    return {"changes": job_changes(None if before is None else before.spec, spec)} if done.changed else {}
 
 
 def _labelled(wish: _Wish, spec: JobSpec) -> JobSpec:

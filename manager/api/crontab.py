@@ -119,7 +119,7 @@ async def save_crontab(request: web.Request) -> web.Response:
 
     async def save(name: str) -> Done:
         saved = await parts.service.save(specs[name], by=caller(request), rights=rights(request), if_match=0)
-        return "; ".join(("created", *saved.warnings)), saved.revision, saved.changed
+        return Done("; ".join(("created", *saved.warnings)), saved.revision, saved.changed)
 
     return await act_on_each(request, "job.save", specs, save)
 

@@ -103,6 +103,25 @@ async def test_each_job_of_a_call_on_many_has_its_entry(guarded: Managed, admin:
     assert sorted((one["object"], one["outcome"]) for one in found) == [("job backup", "done"), ("job gone", "failed")]
 
 
+async def test_each_job_of_a_call_on_many_says_what_has_changed_and_which_run_was_asked_for(
+    guarded: Managed, admin: dict[str, str]
+) -> None:
+    await save(guarded, admin)
+
+    async def details(**body: Any) -> dict[str, Any]:
+        await guarded.http.post("/api/v1/jobs/bulk", json=body | {"names": ["backup"]}, headers=admin)
+        [entry] = await entries(guarded, admin, action=f"job.{body['action']}")
+        found: dict[str, Any] = entry["details"]
+        return found
+
+    labelled = await details(action="label", labels={"team": "payroll"})
+    assert labelled["changes"]["labels"]["to"] == {"team": "payroll"}
+    assert (await details(action="run", reason="why not"))["runId"].startswith("backup@")
+    deleted = await details(action="delete")
+    assert deleted["changes"]["command"] == {"from": JOB["command"]}
+    assert "s3cret" not in dumps(deleted)
+
+
 async def test_legacy_calls_say_which_job(guarded: Managed, admin: dict[str, str]) -> None:
     await guarded.http.post("/job/save", data={"job": json.dumps(JOB)}, headers=admin)
     await guarded.http.post("/job/kill", data={"name": "backup"}, headers=admin)
