@@ -55,6 +55,10 @@ async def test_labels_of_a_row_narrow_the_list_one_by_one(console: Console, clus
     page = await console.open("/jobs?q=chips")
     rows, chips = page.locator("#jobs tbody tr"), page.get_by_role("group", name="Active filters")
     await expect(rows).to_have_count(2)
+    async with page.context.expect_page() as another:
+        await rows.first.get_by_role("link", name="team=chips").click(modifiers=["Control"])
+    await (await another.value).close()
+    await expect(page).to_have_url(re.compile("q=chips$"))
     await rows.first.get_by_role("link", name="team=chips").click()
     await expect(page).to_have_url(re.compile("q=chips&label=team%3Dchips$"))
     await rows.first.get_by_role("link", name="tier=1").click()

@@ -1,5 +1,5 @@
 /** The filters of the list as chips that are taken away one by one; a label of a row becomes one by a click. */
-import { byId, delegate, h } from "../dom.js";
+import { byId, h } from "../dom.js";
 import { redraw } from "../redraw.js";
 import { t } from "../text.js";
 import { NO_FILTERS, query, setQuery } from "./query.js";
@@ -12,13 +12,12 @@ export function startChips(changed) {
     changed();
     if (!box.contains(document.activeElement)) /** @type {HTMLElement} */ (box.querySelector("button") ?? byId("search")).focus();
   };
-  delegate(byId("jobs"), "click", "a[data-label]", ({ dataset: { label } }) => {
-    setQuery({ label: [...new Set([...query().label, label])] });
-    changed();
-  });
   byId("jobs").addEventListener("click", (event) => {
-    const isPlain = !(event.ctrlKey || event.metaKey || event.shiftKey || event.button);
-    if (isPlain && /** @type {Element} */ (event.target).closest("a[data-label]")) event.preventDefault(); // one more filter, not another page
+    const chip = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest("a[data-label]"));
+    if (!chip || event.ctrlKey || event.metaKey || event.shiftKey) return; // another page, as any link
+    event.preventDefault();
+    setQuery({ label: [...new Set([...query().label, chip.dataset.label ?? ""])] });
+    changed();
   });
   return () => {
     const { q, state, label } = query();
