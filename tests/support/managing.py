@@ -159,8 +159,8 @@ async def managing(
 
     `others`: whether there may be clocks to compare its own with; else a steward has said that there are none, and the
     test may set the clock as it likes. `watches`: whether it takes in what changes in etcd. `user`: of etcd, for
-    the test itself. `port`: where it serves, None anywhere. `patient`: whether it waits for its servers for as long as a
-    test does, and not for as long as its configuration says.
+    the test itself. `port`: where it serves, None anywhere. `patient`: whether it waits for its servers
+    for as long as a test does, and not for as long as its configuration says.
     """
     audit_dir = tempfile.TemporaryDirectory(prefix="etcron-audit-")
     config = load_manager_config(None, {}, {
