@@ -127,9 +127,10 @@ class _Run:
         self._session = session
         self._pools = pools(session.items)
         self._processes: dict[Connection, _Process] = {}
+        self._to_come = dict.fromkeys(session.items)
 
     def all(self) -> None:
-        """Returns when every test has run, whatever became of it."""
+        """Returns when every test has run, whatever became of it; Failed where one has not."""
         for pool in self._pools:
             for _ in range(min(pool.processes, len(pool.batches))):
                 self._fork(pool, [])
@@ -142,6 +143,10 @@ class _Run:
         finally:
             for process in self._processes.values():
                 os.kill(process.pid, signal.SIGKILL)
+        if self._to_come:
+            first, *others = (item.nodeid for item in self._to_come)
+            self._session.shouldfail = f"nobody has run {first}, and {len(others)} others"
+            raise self._session.Failed(self._session.shouldfail)
 
     def _fork(self, pool: Pool, first: Batch) -> None:
         """One more process, which runs these tests and then what it takes."""
@@ -167,7 +172,7 @@ class _Run:
             case int():
                 process.going = [*process.pool.batches[message]]
             case str():
-                del process.going[0]
+                del self._to_come[process.going.pop(0)]
             case report:
                 config = self._session.config
                 hook.pytest_runtest_logreport(report=hook.pytest_report_from_serializable(config=config, data=report))
@@ -177,6 +182,7 @@ class _Run:
         status = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
         if process.going:
             failed, *others = process.going
+            del self._to_come[failed]
             message = f"its process has ended with {status}, and maybe said above why"
             report = pytest.TestReport(failed.nodeid, failed.location, {}, "failed", message, "call")
             self._session.config.hook.pytest_runtest_logreport(report=report)

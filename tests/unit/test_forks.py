@@ -34,6 +34,14 @@ def test_finds_it_as_it_was():
     os.umask(0o022)
 """
 
+TAKING_NONE = """
+from tests.support.forks import Pool
+
+Pool.take = lambda self: None
+def test_nobody_takes_it(): pass
+def test_nor_this(): pass
+"""
+
 SHARING = """
 import pytest
 
@@ -75,6 +83,18 @@ def test_what_is_slow_comes_first_and_what_shares_something_stays_together(tmp_p
         f"{browser}_quick+{browser}_slow+{browser}_slow_too",
         f"{other}_slow {other}_slow_too {other}_quick",
     ], answer
+
+
+def test_what_nobody_has_run_fails_the_whole(tmp_path: Path) -> None:
+    file = tmp_path / "test_some.py"
+    file.write_text(TAKING_NONE)
+    plugins = ("-p", "tests.support.forks", "-p", "no:cacheprovider")
+    answer = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, "-c", os.devnull, str(file)],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert answer.returncode == 1, answer
+    assert "test_some.py::test_nobody_takes_it, and 1 others" in answer.stdout, answer
 
 
 def test_each_test_has_its_end_whatever_it_does_to_its_process(tmp_path: Path) -> None:
