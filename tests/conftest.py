@@ -75,8 +75,15 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """Fails the test, and not one that comes after it, where it leaves its process another than it found it."""
-    yield
-    before, after = item.stash[_BEFORE], _Shared.now()
+    try:
+        yield
+    finally:  # what ends badly may leave something, too
+        _check(item.stash[_BEFORE])
+
+
+def _check(before: _Shared) -> None:
+    """AssertionError where what is shared is not as it was; now it is."""
+    after = _Shared.now()
     changed = {
         one.name: _different(getattr(before, one.name), getattr(after, one.name))
         for one in fields(_Shared)

@@ -58,7 +58,7 @@ def test_its_processes_are_ended_by_their_mark(tmp_path: Path, lasting: subproce
     end_processes_of(tmp_path / "another")
     assert lasting.poll() is None
     end_processes_of(tmp_path)
-    assert lasting.wait(10) == -9
+    assert lasting.wait(60) == -9
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no memory to share")

@@ -12,7 +12,7 @@ import pytest
 from tests.support.waiting import PATIENCE_S
 
 TESTS = Path(__file__).parents[1]
-_SECONDS_FIRST = re.compile(r"asyncio\.timeout$")
+_SECONDS_FIRST = re.compile(r"(asyncio\.timeout|\.wait|\.join)$")
 _SECONDS_SECOND = re.compile(r"asyncio\.wait_for$")
 _ENDS = re.compile(r"(wait_until|\.wait|\.end|\.join|\.communicate|subprocess\.\w+|urlopen|ClientTimeout|wait_ready)$")
 _IN_A_BROWSER = re.compile(r"(\.(to|not_to|expect|wait_for)_\w+|\.set_(options|default_timeout)|\.goto)$")
@@ -23,7 +23,7 @@ def _deadline_s(call: ast.Call) -> float | None:
     """What the call gives up after, where it says so in a number."""
     name = ast.unparse(call.func)
     said: ast.expr | None = None
-    if _SECONDS_FIRST.search(name) and call.args:
+    if _SECONDS_FIRST.search(name) and call.args and isinstance(call.args[0], ast.Constant):
         said = call.args[0]
     elif _SECONDS_SECOND.search(name) and len(call.args) > 1:
         said = call.args[1]
@@ -60,6 +60,7 @@ def test_nothing_is_given_up_that_may_just_be_slow() -> None:
         "async with asyncio.timeout(5): pass",
         "await asyncio.wait_for(process.wait(), 15)",
         "process.wait(timeout=10)",
+        "process.wait(10)",
         "await expect(row).to_have_text('a', timeout=15_000)",
         "aiohttp.ClientTimeout(total=3)",
     ],

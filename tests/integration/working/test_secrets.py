@@ -318,7 +318,7 @@ async def test_what_is_found_too_late_is_removed(
     def slow_write(*arguments: Any) -> None:
         write(*arguments)
         written.set()
-        gate.wait(30)
+        gate.wait(60)
 
     monkeypatch.setattr("worker.secrets._write", slow_write)
     async with working(place, secrets_file=vault(tmp_path)) as one:
