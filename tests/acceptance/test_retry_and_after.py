@@ -22,7 +22,6 @@ pytestmark = pytest.mark.slow
 QUICK = ("--lease-ttl-seconds", "3", "--lost-after-seconds", "13")
 """A worker that is gone is noticed soon; its runs are lost a little later."""
 LOST_AFTER = {"lostAfterSeconds": 15, "killGraceSeconds": 0}
-"""Of a link's start, however busy the machine is: it has not waited for the second in rank, or for another look."""
 
 
 async def save(cluster: Cluster, name: str, command: str, **fields: Any) -> None:

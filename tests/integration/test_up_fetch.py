@@ -43,10 +43,10 @@ async def test_it_is_given_up_after_its_limit(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("silent")
 async def test_a_stop_ends_it(tmp_path: Path) -> None:
     stopping = asyncio.Event()
-    fetching = asyncio.ensure_future(fetch(tmp_path, stopping))
+    fetching = asyncio.ensure_future(fetch(tmp_path, stopping, limit_s=600))
     stopping.set()
     async with asyncio.timeout(60):
-        assert await fetching
+        assert await fetching == "it was stopped"
 
 
 async def test_one_that_is_there_is_taken_as_it_is(tmp_path: Path) -> None:

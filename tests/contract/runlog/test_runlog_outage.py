@@ -43,11 +43,16 @@ async def test_a_log_store_that_is_away_is_unavailable(call: Call) -> None:
 
 
 async def test_a_frozen_log_store_is_unavailable_within_the_deadline(own_store: LogStoreServer) -> None:
-    async with RunLog(own_store.uri) as log:
+    async with RunLog(own_store.uri, connect_timeout_ms=600_000) as log:
         await log.prepare()
         own_store.pause()
+        patient = [asyncio.ensure_future(call(log, 3600)) for call in CALLS.values()]
         async with asyncio.timeout(60):
             results = await asyncio.gather(*(call(log, 0.3) for call in CALLS.values()), return_exceptions=True)
+        assert not any(one.done() for one in patient), "each has the deadline that it is given"
+        for one in patient:
+            one.cancel()
+        await asyncio.gather(*patient, return_exceptions=True)
         assert [type(result) for result in results] == [UnavailableError] * len(CALLS)
         own_store.resume()
         # What was in flight may have been stored meanwhile: either way it is there once.

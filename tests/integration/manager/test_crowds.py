@@ -59,7 +59,7 @@ async def test_what_40_clients_do_not_take_is_not_held_for_each(place: Place, pa
 
 
 async def test_attack_logs_that_are_not_taken_keep_others_from_theirs(place: Place) -> None:
-    async with managing(place, auth="required", apiReadTimeout=60_000, apiWriteTimeout=60_000) as manager:
+    async with managing(place, auth="required", apiReadTimeout=600_000, apiWriteTimeout=600_000) as manager:
         access = Accessing(manager)
         mallory = await access.user("mallory", Role.VIEWER, labels={"team": ["ours"]})
         alice = await access.user("alice", Role.VIEWER, labels={"team": ["theirs"]})

@@ -241,7 +241,7 @@ async def test_what_was_before_etcd_went_away_is_not_told_as_what_is(place: Plac
 async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Place, log_store: LogStore) -> None:
     async with (
         Proxy(f"127.0.0.1:{to_disturb(log_store).port}", http2=False) as proxy,
-        managing(replace(place, log_store=f"mongodb://{proxy.endpoint}"), apiWriteTimeout=60_000) as manager,
+        managing(replace(place, log_store=f"mongodb://{proxy.endpoint}"), apiWriteTimeout=600_000) as manager,
     ):
         assert (await scrape(manager))["etcron_log_store_up"] == 1
         proxy.set(Mode.SWALLOW)

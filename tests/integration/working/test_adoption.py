@@ -138,7 +138,7 @@ async def test_a_killed_worker_that_starts_again_settles_what_was_its_own(
     foreign = await world.open_run(name="other")
     flags = ("--etcd-endpoints", place.etcd, "--key-prefix", place.prefix, "--worker-name", "w1",
              "--mongodb-uri", place.log_store, "--mongodb-database", place.database,
-             "--data-dir", str(tmp_path / "data"))  # fmt: skip
+             "--data-dir", str(tmp_path / "data"), "--lease-ttl-seconds", "200")  # fmt: skip
     process = Process("worker", "w1", tmp_path / "w1", flags)
     process.start()
     try:
