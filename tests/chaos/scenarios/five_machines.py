@@ -152,6 +152,7 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
         cluster[name].boots()
     await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
     follows(cluster, sections("12")[0])
+    await is_restored(cluster, evidence)
 
     for block in sections("14"):
         follows(cluster, block)
@@ -173,11 +174,36 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     await evidence.goes_on()
 
     tells(evidence, "with an upgrade, and a member replaced")
-    for block in sections("13"):
+    await is_restored(cluster, evidence)
+    tells(evidence, "with two restores")
+
+    for block in sections("16"):
         follows(cluster, block)
     await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
-    tells(evidence, "with a restore")
+    desk.does("etcron job run hello --wait")
     assert evidence.twice() == []
+
+
+async def is_restored(cluster: dict[str, Machine], evidence: Evidence) -> None:
+    """What was made since the backup is gone, on members that none of those before can join."""
+    desk = cluster["your computer"]
+    desk.does("etcron job save newer --command true --cron '0 0 1 1 *'")
+    before = id_of_etcd(cluster["m1"])
+    for block in sections("13"):
+        follows(cluster, block)
+    assert id_of_etcd(cluster["m1"]) != before
+    assert "newer" not in desk.does("etcron job list")
+    await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
+    assert evidence.twice() == []
+
+
+def id_of_etcd(member: Machine) -> int:
+    """Its cluster's."""
+    user = "ETCDCTL_USER=root:$(cat keys/etcd-root.password)"
+    asked = member.does(f". ./etcdctl.env; {user} etcdctl --endpoints https://m1:2379 endpoint status -w json")
+    (answer,) = json.loads(asked)
+    found: int = answer["Status"]["header"]["cluster_id"]
+    return found
 
 
 def tells(evidence: Evidence, when: str) -> None:
