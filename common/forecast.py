@@ -146,11 +146,16 @@ def fires_in(specs: Iterable[JobSpec], from_ms: int, to_ms: int, *, most: int = 
 
 
 def _dispatched(spec: JobSpec, from_ms: int, to_ms: int, most: int) -> list[int]:
-    """When its fires are: those that are planned in the span, and before as long as jitter may keep one."""
+    """When its fires are: those that are planned in the span, and the one before, which jitter may have kept.
+
+    No other: each is dispatched before the next is planned.
+    """
     schedule = spec.schedule
-    fires = schedule.open_fires.fires_between_ms(from_ms - spec.jitter_s * 1000 - 1, to_ms - 1, most)
+    fires = schedule.open_fires.fires_between_ms(from_ms - 1, to_ms - 1, most)
     if not spec.jitter_s:
         return fires
+    if (before := schedule.open_fires.last_before_ms(from_ms)) is not None:
+        fires = [before, *fires]
     return [dispatch_ms(spec.name, schedule, spec.jitter_s, plan_ms) for plan_ms in fires]
 
 

@@ -218,3 +218,9 @@ def test_fires_of_a_span_are_counted_where_they_are_dispatched() -> None:
     by_minute = [fires_in(specs, two + minute * MINUTE_MS, two + (minute + 1) * MINUTE_MS) for minute in range(51)]
     assert [sum(of_job) for of_job in zip(*by_minute, strict=True)] == [1] * 50
     assert max(map(sum, by_minute)) < 8
+
+
+def test_jitter_for_longer_than_it_is_to_the_next_fire_hides_no_fire() -> None:
+    spec = parse_job({"name": "often", "command": "true", "every": "5s", "jitterSeconds": 86_400})
+    minutes = range(MIDNIGHT_MS, MIDNIGHT_MS + 10 * MINUTE_MS, MINUTE_MS)
+    assert sum(fires_in([spec], at_ms, at_ms + MINUTE_MS)[0] for at_ms in minutes) == 120
