@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from cli.errors import CommandError, ExitStatus
@@ -84,19 +84,29 @@ def read_manifests(paths: Sequence[str]) -> list[Manifest]:
 def _files(paths: Sequence[str], mistakes: list[str]) -> Iterator[str]:
     """The files, those of a folder (and below it) in the order of their names; hidden ones are passed over."""
     for path in paths:
-        if path == STDIN or not Path(path).is_dir():
+        if path == STDIN or not os.path.isdir(path):
             yield path
             continue
-        inside = sorted(
-            str(one) for one in Path(path).rglob("*")
-            if one.suffix.lower() in SUFFIXES and one.is_file()
-            and not any(part.startswith(".") for part in one.relative_to(path).parts)
-        )  # fmt: skip
+        inside = sorted(_inside(path, mistakes))
         if not inside:
             mistakes.append(f"{path}: has no file that ends with {', '.join(SUFFIXES)}; name the files themselves")
         if len(inside) > MAX_FILES:
             mistakes.append(f"{path}: has {len(inside):,} files; at most {MAX_FILES:,} at once")
         yield from inside[:MAX_FILES]
+
+
+def _inside(folder: str, mistakes: list[str]) -> Iterator[str]:
+    """A folder below it that cannot be read is a mistake: what is in it must not count as taken away."""
+
+    def unread(error: OSError) -> None:
+        mistakes.append(f"{error.filename}: cannot be read ({error.strerror})")
+
+    for at, folders, names in os.walk(folder, onerror=unread):
+        folders[:] = [one for one in folders if not one.startswith(".")]
+        for name in names:
+            path = os.path.join(at, name)
+            if name.lower().endswith(SUFFIXES) and not name.startswith(".") and os.path.isfile(path):
+                yield path
 
 
 def _of_file(path: str) -> list[Manifest]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from hypothesis import strategies as st
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.files import MAX_FILE_BYTES, read_manifests
 from cli.manifests.yaml_text import YamlError, read_documents
+
+_NOBODY = 65_534
 
 
 def _read(text: str) -> list[Any]:
@@ -175,6 +180,34 @@ def test_every_mistake_of_every_file_at_once(tmp_path: Path) -> None:
     message = _refused(tmp_path)
     assert message.splitlines()[0] == "nothing was changed:"
     assert [line.split("/")[-1].split(":")[0] for line in message.splitlines()[1:]] == ["a.yaml", "b.yaml"]
+
+
+def test_a_folder_that_cannot_be_read_is_a_mistake_and_not_an_empty_one() -> None:
+    with tempfile.TemporaryDirectory() as directory, _as_a_user(directory):
+        (top := Path(directory) / "jobs").mkdir()
+        (top / "a.yaml").write_text("name: a\n")
+        (closed := top / "team").mkdir()
+        (closed / "b.yaml").write_text("name: b\n")
+        assert [one.name for one in read_manifests([str(top)])] == ["a", "b"]
+        closed.chmod(0)
+        for path in (closed, top, closed / "b.yaml"):
+            with pytest.raises(CommandError, match=r"team(/b\.yaml)?: cannot be read \(Permission denied\)"):
+                read_manifests([str(path)])
+        closed.chmod(0o700)
+
+
+@contextlib.contextmanager
+def _as_a_user(directory: str) -> Iterator[None]:
+    """One whom permissions hold back; the directory is theirs."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.chown(directory, _NOBODY, -1)
+    os.seteuid(_NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_the_same_file_twice_is_read_once(tmp_path: Path) -> None:
