@@ -119,10 +119,11 @@ async def _job(parts: Parts, name: str) -> dict[str, Any]:
 
 
 def _may(grant: Grant, spec: JobSpec | None) -> dict[str, Any]:
-    """What one binding allows with the job as it is."""
+    """What one binding allows with the job as it is; None: it cannot be read, so nobody saves it as it is."""
     edits = grant.role.covers(Role.EDITOR)
     unfit = grant.unfit(spec) if edits and spec is not None else None
-    may = {"see": True, "run": grant.role.covers(Role.OPERATOR), "change": edits, "saveAsItIs": edits and unfit is None}
+    fits = edits and spec is not None and unfit is None
+    may = {"see": True, "run": grant.role.covers(Role.OPERATOR), "change": edits, "saveAsItIs": fits}
     return {"may": may, "why": unfit}
 
 

@@ -129,7 +129,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="put", path=_JOB, tag="jobs", summary="Make the job, or replace it.",
         parameters=(given.JOB, given.IF_MATCH, given.IF_NONE_MATCH), takes=ref("Job"), headers=_ETAG,
-        answers={200: ref("Saved"), 201: ref("Saved")}, refuses=(412,),
+        answers={200: ref("Saved"), 201: ref("Saved")}, refuses=(409, 412),
     ),
     Operation(
         method="patch", path=_JOB, tag="jobs", summary="Change the named fields (JSON merge patch; null: the default).",

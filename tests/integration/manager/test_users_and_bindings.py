@@ -575,6 +575,14 @@ async def test_explains_who_may_touch_a_job_by_its_labels(one: Desk) -> None:
     assert said["labels"] == {"team": "db"}
 
 
+async def test_nobody_saves_a_job_as_it_is_that_cannot_be_read(one: Desk) -> None:
+    await one.manager.etcd.put(one.manager.keys.job("odd"), b"no job")
+    said = await one.ask("GET", "/access/explain?job=odd")
+    [root] = said["who"]
+    assert root["may"] == {"see": True, "run": True, "change": True, "saveAsItIs": False}
+    assert "cannot be read" in said["warnings"][0]
+
+
 @pytest.mark.parametrize(("query", "status"), [
     ("", 400), ("?subject=user:a&job=b", 400), ("?subject=alice", 400), ("?subject=uid:x", 400), ("?job=none", 404),
     ("?who=alice", 400),
