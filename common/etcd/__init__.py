@@ -53,7 +53,7 @@ from common.etcd.client import EtcdClient
 from common.etcd.election import Election
 from common.etcd.mirror import Change, Mirror, MirrorTimings
 from common.etcd.session import Ending, Session, SessionRefusedError
-from common.etcd.types import Lease, LeaseState, Page, Status
+from common.etcd.types import Lease, Page, Status
 
 __all__ = [
     "FIRST_USER",
@@ -63,7 +63,6 @@ __all__ = [
     "EtcdClient",
     "EtcdUser",
     "Lease",
-    "LeaseState",
     "Mirror",
     "MirrorTimings",
     "Page",

@@ -112,7 +112,6 @@ class Channel:
         self.compact: Callable[..., Any] = kv.Compact
         self.lease_grant: Callable[..., Any] = lease.LeaseGrant
         self.lease_revoke: Callable[..., Any] = lease.LeaseRevoke
-        self.lease_time_to_live: Callable[..., Any] = lease.LeaseTimeToLive
         self.lease_keep_alive: Callable[..., Any] = lease.LeaseKeepAlive
         self.watch: Callable[..., Any] = _rpc.WatchStub(self._channel).Watch
         self.status: Callable[..., Any] = maintenance.Status

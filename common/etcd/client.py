@@ -14,10 +14,9 @@ from common.etcd.calls import AnswerTooLargeError, Calls, Stream
 from common.etcd.endpoints import Endpoints
 from common.etcd.paging import Paging
 from common.etcd.txn_messages import found, only_read, range_request, reading_request, txn_request, txn_result
-from common.etcd.types import Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
+from common.etcd.types import Lease, Page, Status, key_value, range_end, to_bytes
 from common.protocol.txn import (
     MAX_READS,
-    DeletePrefix,
     Get,
     GetKey,
     GetPrefix,
@@ -245,13 +244,6 @@ class EtcdClient:
         finally:
             stream.close()
 
-    async def lease_time_to_live(self, lease_id: int) -> LeaseState | None:
-        """What is left of the lease; None: it does not exist."""
-        request = _rpc.messages.LeaseTimeToLiveRequest(ID=lease_id)
-        response = await self._calls.read("lease_time_to_live", request, what=f"the state of lease {lease_id:x}")
-        gone = response.TTL <= 0
-        return None if gone else LeaseState(remaining_s=response.TTL, granted_ttl_s=response.grantedTTL)
-
     # Streams
 
     async def keep_alive_stream(self) -> Stream:
@@ -301,5 +293,5 @@ class EtcdClient:
 def _summary(txn: Txn) -> str:
     """A transaction in a few words, for messages."""
     then = txn.then
-    first = repr(then[0].prefix if isinstance(then[0], DeletePrefix | GetPrefix) else then[0].key) if then else "none"
+    first = repr(then[0].prefix if isinstance(then[0], GetPrefix) else then[0].key) if then else "none"
     return f"a transaction of {len(txn.compares)} compares and {len(then)} operations (the first on {first})"

@@ -13,7 +13,6 @@ from common.protocol.txn import (
     MAX_OPS,
     MAX_READS,
     Delete,
-    DeletePrefix,
     Get,
     GetKey,
     GetPrefix,
@@ -112,9 +111,6 @@ def _add_operation(operations: Any, operation: Operation) -> None:
                 put.lease = operation.lease
         case Delete():
             operations.add().request_delete_range.key = to_bytes(operation.key)
-        case DeletePrefix():
-            prefix = to_bytes(operation.prefix)
-            operations.add(request_delete_range={"key": prefix or b"\0", "range_end": range_end(prefix)})
         case Get() | GetKey() | GetPrefix():
             _fill_range(operations.add().request_range, operation)
         case _:
@@ -138,7 +134,7 @@ def _result(operation: Operation, answer: Any) -> Result:
     match operation:
         case Put():
             return None
-        case Delete() | DeletePrefix():
+        case Delete():
             return int(answer.response_delete_range.deleted)
         case Get() | GetKey() | GetPrefix():
             return found(operation, answer.response_range)
@@ -159,5 +155,3 @@ def _refuse_impossible(branch: Sequence[Operation]) -> None:
     for operation in branch:
         if isinstance(operation, Delete) and operation.key in keys:
             raise ValueError(f"a transaction puts and deletes {operation.key}; etcd refuses that")
-        if isinstance(operation, DeletePrefix) and any(key.startswith(operation.prefix) for key in keys):
-            raise ValueError(f"a transaction puts and deletes under {operation.prefix}; etcd refuses that")

@@ -27,14 +27,6 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseState:
-    """What is left of a lease."""
-
-    remaining_s: int
-    granted_ttl_s: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """One member of the cluster, as it describes itself."""
 

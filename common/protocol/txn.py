@@ -92,13 +92,6 @@ class Delete(Struct, frozen=True, gc=False):
     writes: ClassVar[bool] = True
 
 
-class DeletePrefix(Struct, frozen=True):
-    """Deletes every key that starts with the prefix. Its result is their number."""
-
-    prefix: str
-    writes: ClassVar[bool] = True
-
-
 class Get(Struct, frozen=True, gc=False):
     """Reads the key. Its result is a tuple of one `KeyValue`, or of none."""
 
@@ -128,7 +121,7 @@ class GetPrefix(Struct, frozen=True):
 
 
 Read = Get | GetKey | GetPrefix
-Operation = Put | Delete | DeletePrefix | Read
+Operation = Put | Delete | Read
 Result = tuple[KeyValue, ...] | KeyRead | int | None
 
 

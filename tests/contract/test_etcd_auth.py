@@ -66,7 +66,7 @@ async def test_a_user_with_a_role_on_the_prefix_can_do_all_that_etcron_does(clie
     await client.put(KEY, b"one")
     lease = await client.lease_grant(60)
     await client.txn(Txn([absent(KEY + "b")], [Put(KEY + "b", b"", lease.id)]))
-    assert await client.lease_time_to_live(lease.id) is not None
+    assert await client.lease_keep_alive(lease.id)
     await client.lease_revoke(lease.id)
     assert await client.count(PREFIX + "/") == 1
     status = await client.status()

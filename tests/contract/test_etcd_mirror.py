@@ -16,7 +16,7 @@ from common.clock import SystemClock
 from common.etcd import Change, EtcdClient, Mirror, MirrorTimings, Page
 from common.etcd.calls import Stream
 from common.etcd.mirror import AT_ONCE
-from common.protocol.txn import DeletePrefix, Get, Operation, Put, Txn
+from common.protocol.txn import Delete, Get, Operation, Put, Txn
 from tests.support.background import running
 from tests.support.etcd_server import EtcdServer
 from tests.support.fake_clock import FakeClock
@@ -110,7 +110,7 @@ async def test_a_batch_larger_than_an_answer_arrives_whole(client: EtcdClient, p
         puts: list[Operation] = [Put(f"{prefix}{number:03}", bytes(11_000)) for number in range(128)]
         for _ in range(3):  # more than a megabyte each: etcd sends each revision in fragments
             await client.txn(Txn([], puts))
-        await client.txn(Txn([], [DeletePrefix(prefix)]))
+        await client.txn(Txn([], [Delete(f"{prefix}{number:03}") for number in range(128)]))
         await client.put(prefix + "end", b"")
         await wait_until(lambda: prefix + "end" in copy.values, description="everything has arrived")
         assert list(copy.values) == [prefix + "end"]

@@ -26,7 +26,7 @@ from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient
 from common.etcd.txn_messages import only_read
 from common.protocol.compares import Compare, Relation, Target
-from common.protocol.txn import Delete, DeletePrefix, Get, GetKey, GetPrefix, Operation, Put, Txn, TxnResult
+from common.protocol.txn import Delete, Get, GetKey, GetPrefix, Operation, Put, Txn, TxnResult
 
 ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("common", "worker", "manager", "cli")
@@ -35,7 +35,7 @@ _NO_ANSWER: Final = "none"
 _SENDING: Final = {"txn"}
 _WRITING: Final = {"put", "delete", "delete_prefix"}
 _CLIENTS: Final = {"client", "_client", "etcd", "_etcd"}
-_BUILDING: Final = {"Put", "Delete", "DeletePrefix", "RunRecord"}
+_BUILDING: Final = {"Put", "Delete", "RunRecord"}
 _RELATIONS: Final = {Relation.EQUAL: "==", Relation.GREATER: ">", Relation.LESS: "<"}
 _WIDTH: Final = 118
 _OF_THIS_MACHINE: Final = {"host", "address", "pid", "uid", "version", "tzdata", "load", "memoryPercent", "roundTripMs"}
@@ -211,8 +211,6 @@ class Recorder:
                 return told | ({"lease": self._lease(operation.lease)} if operation.lease else {})
             case Delete():
                 return {"delete": self._key(operation.key)}
-            case DeletePrefix():
-                return {"deletePrefix": self._key(operation.prefix)}
             case Get():
                 return {"get": self._key(operation.key)}
             case GetKey():

@@ -9,7 +9,6 @@ from typing import Any, Final
 from common.protocol.compares import Compare, Relation, Target
 from common.protocol.txn import (
     Delete,
-    DeletePrefix,
     Get,
     GetKey,
     GetPrefix,
@@ -82,8 +81,6 @@ class MemoryEtcd:
                 return None
             case Delete():
                 return self._delete(operation.key)
-            case DeletePrefix():
-                return sum(self._delete(kv.key) for kv in self.under(operation.prefix))
 
     def _put(self, put: Put) -> None:
         old, revision = self.keys.get(put.key), self.revision + 1
