@@ -2,10 +2,9 @@
 import { tell } from "./dialogs.js";
 import { h } from "./dom.js";
 import { t } from "./text.js";
-import { badge } from "./verdicts.js";
+import { badge, VERDICTS } from "./verdicts.js";
 
 const KEYS = { "Ctrl K": "palette", "/": "search", n: "new", j: "down", k: "up", Enter: "open", e: "edit", m: "menu", z: "undo", f: "follow", x: "error", "g o": "overview", "g j": "jobs", "g r": "runs", "g t": "timeline", "g w": "workers", "g a": "alerts", "g s": "system", "?": "help" };
-const VERDICTS = ["success", "failed", "timeout", "killed", "lost", "skipped", "missed"];
 
 export function showHelp() {
   const keys = Object.entries(KEYS).map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, t(`key.${what}`))]);

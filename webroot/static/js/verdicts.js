@@ -3,6 +3,9 @@ import { h, icon } from "./dom.js";
 import { isForeign, said } from "./said.js";
 import { t, word } from "./text.js";
 
+/** How a fire may end. */
+export const VERDICTS = ["success", "failed", "timeout", "killed", "lost", "skipped", "missed"];
+
 /** @type {Record<string, [string, string]>} glyph, tone */
 const LOOKS = {
   success: ["check-circle-fill", "ok"],

@@ -8,6 +8,7 @@ import { note } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { number, t } from "../text.js";
+import { VERDICTS } from "../verdicts.js";
 
 const DAYS = 30;
 /** What has ended is counted each minute. */
@@ -42,13 +43,7 @@ function table(days) {
   const columns = [
     { key: "day", draw: (/** @type {any} */ one) => one.day },
     { key: "runs", draw: (/** @type {any} */ one) => number(one.runs), className: "num" },
-    { key: "success", draw: (/** @type {any} */ one) => number(one.success), className: "num" },
-    { key: "failed", draw: (/** @type {any} */ one) => number(one.failed), className: "num" },
-    { key: "timeout", draw: (/** @type {any} */ one) => number(one.timeout), className: "num" },
-    { key: "killed", draw: (/** @type {any} */ one) => number(one.killed), className: "num" },
-    { key: "lost", draw: (/** @type {any} */ one) => number(one.lost), className: "num" },
-    { key: "skipped", draw: (/** @type {any} */ one) => number(one.skipped), className: "num" },
-    { key: "missed", draw: (/** @type {any} */ one) => number(one.missed), className: "num" },
+    ...VERDICTS.map((key) => ({ key, draw: (/** @type {any} */ one) => number(one[key]), className: "num" })),
     { key: "average", draw: (/** @type {any} */ one) => duration(one.averageDurationMs), className: "num" },
     { key: "longest", draw: (/** @type {any} */ one) => duration(one.maxDurationMs), className: "num" },
   ];

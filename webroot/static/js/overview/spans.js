@@ -9,7 +9,7 @@ import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { listed, number, t, word } from "../text.js";
-import { badge } from "../verdicts.js";
+import { badge, toneOf, VERDICTS } from "../verdicts.js";
 import { fullestOf, toneOfWait, waitWords } from "../waiting.js";
 import { full, parts, zoneFor } from "../zones.js";
 
@@ -18,9 +18,10 @@ const HOUR = 3_600_000;
 const EVERY_MS = 60_000;
 const HEIGHT = 150;
 
-/** From the lowest to the highest. @type {[string, import("../charts/svg.js").Tone, string[]][]} */
-const PIECES = [["well", "ok", ["success"]], ["none", "idle", ["skipped"]], ["odd", "warn", ["killed", "missed"]], ["bad", "bad", ["failed", "timeout", "lost"]]];
-const VERDICTS = PIECES.flatMap(([, , verdicts]) => verdicts);
+/** From the lowest to the highest, by tone. @type {[string, import("../charts/svg.js").Tone][]} */
+const PIECES = [["well", "ok"], ["none", "idle"], ["odd", "warn"], ["bad", "bad"]];
+const verdictsOf = (/** @type {string} */ tone) => VERDICTS.filter((verdict) => toneOf(verdict) === tone);
+const STACKED = PIECES.flatMap(([, tone]) => verdictsOf(tone));
 
 /** @typedef {Record<string, number>} Counts */
 
@@ -48,18 +49,18 @@ async function drawn(id, draw, signal) {
 
 /** @param {any[]} items newest first */
 function dayOf(items) {
-  const hours = [...items].reverse().map((one) => ({ from: Date.parse(one.hour), counts: Object.fromEntries(VERDICTS.map((verdict) => [verdict, one[verdict]])) }));
-  const sums = Object.fromEntries(VERDICTS.map((verdict) => [verdict, hours.reduce((sum, { counts }) => sum + counts[verdict], 0)]));
+  const hours = [...items].reverse().map((one) => ({ from: Date.parse(one.hour), counts: Object.fromEntries(STACKED.map((verdict) => [verdict, one[verdict]])) }));
+  const sums = Object.fromEntries(STACKED.map((verdict) => [verdict, hours.reduce((sum, { counts }) => sum + counts[verdict], 0)]));
   const rows = hours.map(({ from, counts }) => ({
     from, to: from + HOUR, href: `/runs?${new URLSearchParams({ from: iso(from), to: iso(from + HOUR) })}`,
     label: `${clock(from)}–${clock(from + HOUR)}: ${said(counts) || t("overview.day.none")}`,
-    values: Object.fromEntries(PIECES.map(([name, , verdicts]) => [name, verdicts.reduce((sum, verdict) => sum + counts[verdict], 0)])),
+    values: Object.fromEntries(PIECES.map(([name, tone]) => [name, verdictsOf(tone).reduce((sum, verdict) => sum + counts[verdict], 0)])),
   }));
   return {
-    draw: (/** @type {number} */ width) => bars(width, rows, PIECES.map(([name, tone]) => [name, tone]), t("overview.day")),
-    columns: [t("column.hour"), ...VERDICTS.map((verdict) => word("verdict", verdict))],
-    rows: () => hours.map(({ from, counts }) => [full(from, zoneFor()), ...VERDICTS.map((verdict) => number(counts[verdict]))]),
-    note: VERDICTS.filter((verdict) => sums[verdict]).map((verdict) => h("span", { class: "sum-of" }, badge(verdict, { href: `/runs?period=24h&status=${verdict}` }), " ", number(sums[verdict]))),
+    draw: (/** @type {number} */ width) => bars(width, rows, PIECES, t("overview.day")),
+    columns: [t("column.hour"), ...STACKED.map((verdict) => word("verdict", verdict))],
+    rows: () => hours.map(({ from, counts }) => [full(from, zoneFor()), ...STACKED.map((verdict) => number(counts[verdict]))]),
+    note: STACKED.filter((verdict) => sums[verdict]).map((verdict) => h("span", { class: "sum-of" }, badge(verdict, { href: `/runs?period=24h&status=${verdict}` }), " ", number(sums[verdict]))),
   };
 }
 
@@ -92,7 +93,7 @@ function bars(width, rows, keys, label) {
 }
 
 /** @param {Counts} counts */
-const said = (counts) => listed(VERDICTS.filter((verdict) => counts[verdict]).map((verdict) => `${number(counts[verdict])} ${word("verdict", verdict)}`));
+const said = (counts) => listed(STACKED.filter((verdict) => counts[verdict]).map((verdict) => `${number(counts[verdict])} ${word("verdict", verdict)}`));
 /** @param {number} ms */
 const clock = (ms) => parts(ms, zoneFor()).time.slice(0, 5);
 /** @param {number} ms */

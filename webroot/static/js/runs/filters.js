@@ -3,10 +3,10 @@ import { get } from "../api.js";
 import { byId, delegate, h } from "../dom.js";
 import { redraw } from "../redraw.js";
 import { number, t, word } from "../text.js";
-import { badge } from "../verdicts.js";
+import { badge, VERDICTS } from "../verdicts.js";
 import { keepQuery, localTime, query } from "./query.js";
 
-const STATUSES = ["running", "success", "failed", "timeout", "killed", "lost", "missed", "skipped"];
+const STATUSES = ["running", ...VERDICTS];
 const COUNTED_HOURS = { "24h": 24, "7d": 168 };
 /** The counts are made each minute. */
 const COUNT_EVERY_MS = 30_000;

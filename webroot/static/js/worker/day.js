@@ -6,10 +6,9 @@ import { encoded } from "../links.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { number, t, word } from "../text.js";
-import { badge } from "../verdicts.js";
+import { badge, VERDICTS } from "../verdicts.js";
 import { slotsOf } from "./slots.js";
 
-const VERDICTS = ["success", "failed", "timeout", "killed", "lost"];
 const EVENTS = [
   { key: "when", draw: (/** @type {any} */ event) => [stamp(event.ms), h("div", { class: "sub" }, stamp(event.ms, { as: "ago" }))] },
   { key: "what", draw: (/** @type {any} */ event) => [word("happened", event.kind), lasted(event)], className: "wraps" },
