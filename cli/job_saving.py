@@ -20,7 +20,9 @@ _FIELDS: Final = {
     "overlap": ("--overlap", "POLICY"),
 }  # fmt: skip
 """The flags of fields; what they mean is said by the fields themselves."""
-_TRIGGERS: Final = ("cronExpr", "every", "offset", "after", "at")
+_TRIGGERS: Final = ("cronExpr", "every", "after", "at")
+_OF_ONE_TRIGGER: Final = {"offset": "every"}
+"""Fields that stand beside one trigger alone, and go with it."""
 
 
 def add_to(verbs: Verbs) -> None:
@@ -114,13 +116,21 @@ def _intended(
 
 
 def merged(spec: Document, said: Document) -> Document:
-    """The spec with what is said on top: objects member by member, a new trigger instead of the old one."""
-    result = dict(spec)
-    if any(field in said for field in _TRIGGERS):
-        result = {field: value for field, value in result.items() if field not in _TRIGGERS}
+    """The spec with what is said on top: objects member by member, a new trigger instead of the old one.
+
+    What belongs to a trigger stays while that does, whichever of the two is said first.
+    """
+    new = [trigger for trigger in _TRIGGERS if said.get(trigger) is not None]
+    gone = {trigger for trigger in _TRIGGERS if new and trigger not in new}
+    gone |= {field for field, trigger in _OF_ONE_TRIGGER.items() if trigger in gone}
+    return _on_top({field: value for field, value in spec.items() if field not in gone}, said)
+
+
+def _on_top(below: Document, said: Document) -> Document:
+    result = dict(below)
     for field, value in said.items():
         old = result.get(field)
-        result[field] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        result[field] = _on_top(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return result
 
 

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,10 @@ from cli.arguments import seconds
 from cli.client import Client, ProblemError, job_path, run_path
 from cli.errors import CommandError, ExitStatus
 from cli.following import wait_for_end
-from cli.job_saving import setting
+from cli.job_saving import merged, setting, without_nulls
 from cli.printing import one_line, print_json, print_pairs, print_table, say, tell
 from cli.times import instant
+from common.jobs.reader import parse_job
 from tests.support.etcd_server import free_port
 
 
@@ -211,6 +213,39 @@ def test_seconds_that_are_no_number(text: str) -> None:
 @pytest.mark.parametrize("text", ["NaN", "1e999", "[Infinity]", "[1"])
 def test_a_value_that_is_not_json_is_a_text(text: str) -> None:
     assert setting(f"timeoutSeconds={text}") == {"timeoutSeconds": text}
+
+
+_TRIGGERS = {"cronExpr": "@daily", "every": "20s", "after": "30s", "at": "2035-01-01T00:00:00Z"}
+_BESIDE = {
+    "every": ("offset", "startAt", "endAt", "calendar", "jitterSeconds"), "after": ("startAt", "endAt"),
+    "cronExpr": ("timezone", "startAt", "endAt", "calendar", "jitterSeconds"), "at": ("timezone", "jitterSeconds"),
+}  # fmt: skip
+_VALUES: dict[str, object] = {
+    "offset": "5s", "timezone": "Europe/Berlin", "startAt": "2035-01-01T00:00:00Z", "endAt": "2036-01-01T00:00:00Z",
+    "calendar": {"exclude": ["12-24"]}, "jitterSeconds": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("trigger", "field"), [(one, field) for one, some in _BESIDE.items() for field in some])
+def test_a_field_that_goes_with_a_trigger_takes_it_away_in_no_order(trigger: str, field: str) -> None:
+    both = {trigger: _TRIGGERS[trigger], field: _VALUES[field]}
+    parse_job({"name": "x", "command": "true", **both})  # they do stand beside one another
+    for first, second in ((trigger, field), (field, trigger)):
+        assert merged({first: both[first]}, {second: both[second]}) == both
+    assert without_nulls(merged(both, {field: None})) == {trigger: both[trigger]}
+
+
+@pytest.mark.parametrize(("old", "new"), [*permutations(_TRIGGERS, 2)])
+def test_a_new_trigger_stands_instead_of_the_old_one_and_what_belongs_to_that(old: str, new: str) -> None:
+    spec = {old: _TRIGGERS[old], "command": "true", **({"offset": "5s"} if old == "every" else {})}
+    assert merged(spec, {new: _TRIGGERS[new]}) == {"command": "true", new: _TRIGGERS[new]}
+    assert merged(spec, {new: None}) == spec | {new: None}
+
+
+def test_labels_and_variables_that_are_named_like_triggers_stay() -> None:
+    assert merged({"labels": {"at": "home"}}, {"labels": {"every": "day"}}) == {
+        "labels": {"at": "home", "every": "day"}
+    }
 
 
 @pytest.mark.parametrize("text", ["999999d", "800000d", "x", "0001-01-01T00:00:00+14:00"])
