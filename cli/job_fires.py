@@ -85,7 +85,7 @@ def _fires(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print_json(fires)
     else:
-        none = "no fires" if ran == 0 else f"none: every fire of these times has a run ({ran})"
+        none = "no fires" if ran == 0 else f"none among the fires known of these times: each has a run ({ran})"
         print_table(_HEADS, map(_row, fires), none=none, spare=("STARTED", "WORKER", "TOOK"))
     warn(warnings)
     if len(found) > len(fires):

@@ -9,7 +9,7 @@ what was newest is made of the same parts (`of_records`, `of_run`, `waiting_toge
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -112,8 +112,10 @@ class Read:
     going: Iterable[OpenRun]
     planned: Sequence[int]
     """Plan times, ms since the epoch."""
-    paused: Container[int]
-    """Those among them that former versions of the job had, which were paused."""
+    former: Mapping[int, JobSpec]
+    """Of those among them that a former version of the job had, that version."""
+    no_records: bool
+    """What the log store knows of them cannot be told."""
     unrecorded: Unrecorded | None
     """None: there is no such job, or nothing is planned."""
 
@@ -138,8 +140,11 @@ def verdicts(read: Read, now_ms: int) -> dict[Key, Fire]:
     for plan_ms in without_any(read.planned, fires.values()):
         if read.unrecorded is not None and plan_ms > read.unrecorded.saved.anchor_ms:
             fires[(plan_ms, read.name, 0)] = _without_record(read.unrecorded, plan_ms)
-        elif plan_ms in read.paused:
-            fires[(plan_ms, read.name, 0)] = _told(planTime=plan_ms, verdict="none", reason=_PAUSED)
+        elif (spec := read.former.get(plan_ms)) is not None:
+            fires[(plan_ms, read.name, 0)] = _told(
+                planTime=plan_ms, verdict="unknown" if spec.enabled else "none",
+                reason=_without_record_of(spec, no_records=read.no_records) if spec.enabled else _PAUSED,
+            )  # fmt: skip
     return fires
 
 
@@ -241,10 +246,15 @@ def _without_record(view: Unrecorded, plan_ms: int) -> Fire:
     if is_passed and view.fault is not None:
         return unknown(reason=view.fault)
     if is_passed and due:
-        return unknown(reason=_AWAY if view.no_records else _OWED_BY_NOBODY if spec.broadcast else _NO_RECORD)
+        return unknown(reason=_without_record_of(spec, no_records=view.no_records))
     would = view.takers.takers(str(plan_ms))
     waits_for = view.waits_for if due else None
     return _told(planTime=plan_ms, verdict=verdict, reason=would.reason or waits_for, takers=list(would.workers))
+
+
+def _without_record_of(spec: JobSpec, *, no_records: bool) -> str:
+    """Of a fire that was decided, why nothing is known of it."""
+    return _AWAY if no_records else _OWED_BY_NOBODY if spec.broadcast else _NO_RECORD
 
 
 def _of_documents(documents: Iterable[Mapping[str, Any]]) -> list[Fire]:

@@ -6,7 +6,7 @@ and the next fires to come; and every planned fire in a span of time, with what 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -81,8 +81,8 @@ class _Plan:
     span: Span
     fires: Sequence[int]
     """Plan times, ms since the epoch."""
-    paused: Container[int]
-    """Those among them that former versions of the job had, which were paused."""
+    former: Mapping[int, JobSpec]
+    """Of those among them that a former version of the job had, that version."""
     is_cut: bool
     """Whether there may be older ones in the span that was asked for."""
 
@@ -91,7 +91,7 @@ class _Plan:
         return _Plan(
             span=self.span.since(from_ms),
             fires=[plan_ms for plan_ms in self.fires if plan_ms >= from_ms],
-            paused=self.paused,
+            former=self.former,
             is_cut=self.is_cut or from_ms > self.span.from_ms,
         )
 
@@ -174,7 +174,8 @@ class Fires:
             settling=[run_id for run_id in without if str(run_id) not in recorded],
             going=going,
             planned=plan.fires,
-            paused=plan.paused,
+            former=plan.former,
+            no_records=past.is_away,
             unrecorded=await self._unrecorded(name, saved, rights, no_records=past.is_away)
             if saved and plan.fires
             else None,
@@ -207,12 +208,12 @@ class Fires:
 
     async def _plan(self, name: str, saved: SavedJob | None, span: Span, limit: int, rights: Rights) -> _Plan:
         """As many of the span's planned fires as the page has room for."""
-        paused = await self._paused_before(name, saved, span, limit, rights)
-        # Before its save there is nothing of the job as it is: of then the records tell, and they alone.
+        former = await self._former(name, saved, span, limit, rights)
+        # Before its save there is nothing of the job as it is: of then the records and its former versions tell.
         planned = [] if saved is None else _planned(saved.spec, span.since(saved.anchor_ms + 1), limit)
-        fires = sorted(paused.union(planned), reverse=True)
+        fires = sorted({*former, *planned}, reverse=True)
         is_cut = len(fires) > limit
-        plan = _Plan(span=span, fires=fires, paused=paused, is_cut=is_cut)
+        plan = _Plan(span=span, fires=fires, former=former, is_cut=is_cut)
         return plan.from_on(fires[limit - 1]) if is_cut else plan
 
     async def _unrecorded(self, name: str, saved: SavedJob, rights: Rights, *, no_records: bool) -> Unrecorded:
@@ -255,20 +256,20 @@ class Fires:
         except (EtcdError, UnavailableError, ValueError):
             return None
 
-    async def _paused_before(
+    async def _former(
         self, name: str, saved: SavedJob | None, span: Span, limit: int, rights: Rights
-    ) -> set[int]:  # fmt: skip
-        """What former versions of the job, that were paused, had planned: of that there are no records.
+    ) -> dict[int, JobSpec]:  # fmt: skip
+        """What former versions of the job had planned, each fire with its version, as far as one page has room.
 
         Where etcd does not answer, none is known.
         """
         if self._is_out_of_reach or (saved is not None and span.from_ms > saved.anchor_ms):
-            return set()  # in the latter case the version that there is tells of all of the span
+            return {}  # in the latter case the version that there is tells of all of the span
         try:
             former = [one for one in await self._versions.of(name) if sees_version(one, rights)]
         except (EtcdError, UnavailableError):
-            return set()
-        found: set[int] = set()
+            return {}
+        found: dict[int, JobSpec] = {}
         for version in former:  # newest first: what is older than a full page is on the next
             if len(found) > limit:
                 break
@@ -276,9 +277,11 @@ class Fires:
                 spec = parse_job(version.spec)
             except InvalidInputError:
                 continue  # it cannot be read as a job any more
-            if not spec.enabled:
-                low_ms, high_ms = max(version.saved_ms + 1, span.from_ms), min(version.ended_ms, span.to_ms)
-                found.update(_planned(spec, Span(from_ms=low_ms, to_ms=high_ms), limit))
+            low_ms, high_ms = max(version.saved_ms + 1, span.from_ms), min(version.ended_ms, span.to_ms)
+            if saved is not None:
+                high_ms = min(high_ms, saved.anchor_ms)
+            for plan_ms in _planned(spec, Span(from_ms=low_ms, to_ms=high_ms), limit):
+                found.setdefault(plan_ms, spec)
         return found
 
     async def _past(
@@ -353,7 +356,7 @@ def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
 def _unplanned(saved: SavedJob, plan: _Plan, fires: Iterable[Fire]) -> list[str]:
     """That the schedule has not been so for all of the span, where a fire that it would have had is not there."""
     at = saved.spec.schedule.last_before_ms(min(plan.span.to_ms, saved.anchor_ms) + 1)
-    if at is None or at < plan.span.from_ms or at in plan.paused or not without_any([at], fires):
+    if at is None or at < plan.span.from_ms or at in plan.former or not without_any([at], fires):
         return []
     since = f"the job is as it is now since {iso(saved.anchor_ms)}, when it was saved or resumed"
     return [f"{since}: of what this schedule would have had before, as at {iso(at)}, there is no record"]

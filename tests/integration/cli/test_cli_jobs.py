@@ -221,7 +221,7 @@ async def test_fires_between_two_times_with_what_became_of_each(etcron: Etcron, 
     not_run = (await etcron.ok("job", "fires", "hourly", *since, "--not-run", "-o", "json")).json
     assert [one["verdict"] for one in not_run] == ["skipped", "missed"]
     ran = await etcron.ok("job", "fires", "hourly", "--from", iso(hours[0]), "--to", iso(hours[0]), "--not-run")
-    assert ran.err == "none: every fire of these times has a run (1)\n"
+    assert ran.err == "none among the fires known of these times: each has a run (1)\n"
     one = await etcron.ok("job", "fires", "hourly", *since, "--limit", "1")
     assert len(one.out.splitlines()) == 2
     assert one.err.startswith(f"there are more before {local(hours[3])}: ask with --to")
@@ -229,6 +229,27 @@ async def test_fires_between_two_times_with_what_became_of_each(etcron: Etcron, 
     to_come = (await etcron.ok("job", "fires", "hourly", "--from", iso(document["anchorMs"]), "--to", soon)).out
     assert "planned" in to_come
     assert "no worker is live" in to_come
+
+
+async def test_fires_that_a_restored_etcd_knows_not_and_a_pause_skips_are_never_called_runs(
+    etcron: Etcron, manager: Managed
+) -> None:
+    await etcron.ok("job", "save", "hourly", "--command", "true", "--cron", "0 * * * *")
+    document = json.loads((await key_of(manager, manager.keys.job("hourly"))).value)
+    first_ms = document["anchorMs"] // HOUR_MS * HOUR_MS - 3 * HOUR_MS
+    as_of_snapshot = {"anchorMs": first_ms - 1, "savedMs": first_ms - 1}
+    await manager.etcd.put(manager.keys.job("hourly"), json.dumps(document | as_of_snapshot).encode())
+    await manager.etcd.put(manager.keys.mark("hourly"), encode_mark(first_ms - 1))
+    ran = record(job="hourly", plan_ms=first_ms, end_ms=first_ms + 1202)  # after the snapshot
+    await manager.write([ran])
+    await etcron.ok("job", "pause", "hourly")
+    skipped = await key_of(manager, manager.keys.run(ran.run_id))
+    assert b'"skipped"' in skipped.value, "a range under the key of the run that it begins with"
+    since = ("--from", iso(first_ms), "--to", iso(first_ms + 3 * HOUR_MS))
+    not_run = (await etcron.ok("job", "fires", "hourly", *since, "--not-run", "-o", "json")).json
+    assert [(one["planTime"], one["verdict"]) for one in not_run] == [
+        (first_ms + hour * HOUR_MS, "unknown") for hour in (3, 2, 1)
+    ]
 
 
 async def test_runs_without_a_process_are_among_the_fires_that_did_not_run(etcron: Etcron, manager: Managed) -> None:

@@ -332,7 +332,7 @@ async def test_session_of_a_name_that_no_worker_has_is_nobody(manager: Managed) 
     assert sum(worker["state"] == "broken" for worker in seen) == 2
 
 
-async def was_paused(manager: Managed, spec: dict[str, Any], *, from_ms: int, until_ms: int) -> None:
+async def was_before(manager: Managed, spec: dict[str, Any], *, from_ms: int, until_ms: int) -> None:
     """A former version of the job, which was in force in that time."""
     version = JobVersion(
         job="j", revision=2, spec={"name": "j", "command": "a", **spec}, saved_ms=from_ms, saved_by="ops",
@@ -344,7 +344,7 @@ async def was_paused(manager: Managed, spec: dict[str, Any], *, from_ms: int, un
 async def test_fires_that_came_up_while_the_job_was_paused_say_so_after_it_was_resumed(manager: Managed) -> None:
     minute = await save(manager, ago_minutes=5)
     since_ms = minute - 9 * MINUTE_MS - MINUTE_MS // 2
-    await was_paused(
+    await was_before(
         manager,
         {"cronExpr": "0 */2 * * * * *", "enabled": False},
         from_ms=since_ms,
@@ -386,12 +386,17 @@ async def test_a_page_looks_at_no_more_paused_versions_than_it_tells_of(
     assert found == [start_ms + 1 + number * 1000 for number in reversed(range(600))]
 
 
-async def test_former_versions_that_were_not_paused_tell_of_no_fires(manager: Managed) -> None:
+async def test_fires_of_a_former_version_without_a_record_are_unknown_and_never_left_out(manager: Managed) -> None:
+    """As after a restore from a snapshot: the first fire of the range that a pause had skipped has another record."""
     minute = await save(manager, ago_minutes=5)
-    await was_paused(
+    await was_before(
         manager, {"cronExpr": "0 * * * * * *"}, from_ms=minute - 9 * MINUTE_MS, until_ms=minute - 5 * MINUTE_MS - 1
     )
-    assert (await fires(manager, minute - 12 * MINUTE_MS, minute - 6 * MINUTE_MS))["items"] == []
+    await manager.write([record_of(RunId.planned("j", minute - 8 * MINUTE_MS))])
+    document = await fires(manager, minute - 12 * MINUTE_MS, minute - 6 * MINUTE_MS)
+    assert verdicts(document, minute) == {8: "success", 7: "unknown", 6: "unknown"}
+    assert "while etcd was restored from a backup" in document["items"][0]["reason"]
+    assert document["warnings"] == [], "each is told of"
 
 
 async def test_what_a_worker_has_decided_shows_before_its_record_is_there(manager: Managed) -> None:
@@ -558,7 +563,7 @@ async def test_the_answers_are_these_to_the_letter(manager: Managed) -> None:
         record_of(RunId("j", "r-1"), plan_ms=minute - 8 * MINUTE_MS + 1),
         record_of(at[29], Verdict.MISSED, range_end_ms=minute - 19 * MINUTE_MS, count=9, count_is_minimum=True),
     ])  # fmt: skip
-    await was_paused(
+    await was_before(
         manager, {"cronExpr": "0 * * * * * *", "enabled": False}, from_ms=minute - 34 * MINUTE_MS,
         until_ms=minute - 30 * MINUTE_MS - 1,
     )  # fmt: skip
