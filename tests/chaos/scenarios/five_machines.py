@@ -122,7 +122,7 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     for block in sections("1", "2", "3", "4"):
         follows(cluster, block)
     cluster["m3"].does(LOG_STORE)
-    for block in sections("6", "7", "8", "9", "10"):
+    for block in sections("6", "7", "8", "9", "10", "11"):
         follows(cluster, block)
     # So that an outage of etcd, while it elects a leader, makes fires late and leaves none out.
     desk.does(f"etcron job save evidence --command '{EVIDENCE}' --cron '* * * * * * *' --overlap allow")
