@@ -120,9 +120,13 @@ def _verify(arguments: argparse.Namespace) -> int:
     entries, waiting = (sum(chain[name] for chain in chains) for name in ("entries", "waiting"))
     many = "1 chain is" if len(chains) == 1 else f"{len(chains)} chains are"
     state = f"{len(broken)} of {len(chains)} chains broken" if broken else f"{many} whole"
-    later = f"; {waiting} entries wait on managers' disks" if waiting else ""
-    tell(f"{state}: {entries} entries{later}")
+    later = f"; {_entries(waiting)} {'waits' if waiting == 1 else 'wait'} on managers' disks" if waiting else ""
+    tell(f"{state}: {_entries(entries)}{later}")
     return ExitStatus.NO if broken else ExitStatus.OK
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
 
 
 def _chains(client: Client) -> Iterable[Document]:

@@ -144,11 +144,11 @@ class Audit:
             fault = "the disk does not answer"
         if fault is not None:
             where = f"this manager's disk ({self._directory})"
-            yield f"the audit is not on {where}: {fault}; {len(self._queue)} entries wait"
+            yield f"the audit is not on {where}: {fault}; entries that wait: {len(self._queue)}"
         if self.lost:
-            yield f"{self.lost} entries of the audit were lost: this manager's disk did not take them in time"
+            yield f"entries of the audit that were lost, as this manager's disk did not take them in time: {self.lost}"
         if self._delivery_fault is not None and not log_store_is_away:
-            yield f"{self.waiting} entries of the audit wait on this manager's disk: {self._delivery_fault}"
+            yield f"entries of the audit that wait on this manager's disk: {self.waiting}: {self._delivery_fault}"
         if self._head_fault is not None:
             yield f"the head of the audit does not reach etcd: {self._head_fault}"
         if self._anew is not None:
@@ -289,7 +289,7 @@ class Audit:
         if lost:
             batch.append(Note(
                 ms=self._clock.wall_ms(), who="etcron", via="", address="", action="audit.lost",
-                object=f"{lost} entries", outcome=Outcome.FAILED, details={"entries": lost},
+                object="1 entry" if lost == 1 else f"{lost} entries", outcome=Outcome.FAILED, details={"entries": lost},
             ))  # fmt: skip
         self.head = await self._asking(lambda: self._files.append(batch))
         taken = len(batch) - bool(lost)

@@ -88,8 +88,8 @@ _CHAIN = {
     "chain": "host.ab",
     "entries": 7,
     "problem": None,
-    "waiting": 2,
-    "head": {"seq": 9, "hash": "00", "ms": _AT_MS},
+    "waiting": 1,
+    "head": {"seq": 8, "hash": "00", "ms": _AT_MS},
 }
 _BROKEN = {"chain": "host.cd", "entries": 3, "problem": "entry 4 is missing", "waiting": 0, "head": None}
 _NONE = {"code": "not-found", "detail": "there is no such thing"}
