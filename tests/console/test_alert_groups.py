@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 from playwright.async_api import Browser, expect
 
 from tests.console.console import AXE, Console, Usual, findings, overflow, settled
@@ -25,7 +26,7 @@ async def manager(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator
     place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
     async with managing(place, loops=True, notifier=False) as manager:
         since = now_ms() - 3_600_000
-        alerts = [alert_of(f"alike-{number:02}", since + number) for number in range(15)]
+        alerts = [replace(alert_of(f"alike-{number:02}", since + number), is_flapping=True) for number in range(15)]
         alerts.append(alert_of("other", since, exit_code=127, err="exit status 127", told=("ops",)))
         for alert in alerts:
             await manager.call("PUT", f"/api/v1/jobs/{alert.event.job}", {"command": "true", "cronExpr": "@yearly"})
@@ -53,6 +54,8 @@ async def test_alerts_of_one_cause_are_one_row_that_is_unfolded_and_silenced_by_
     await expect(rows).to_have_count(2)
     await expect(rows.first).to_contain_text("15 jobs")
     await expect(rows.first).to_contain_text("exit status 3")
+    await expect(rows.first).to_contain_text("flapping")
+    await expect(rows.last).not_to_contain_text("flapping")
     await expect(rows.last).to_contain_text("ops")
     await expect(page.locator("#untold")).to_contain_text("Nobody is told of 15 of these alerts")
     await expect(page.get_by_text("Nobody is told")).to_have_count(1)
@@ -85,5 +88,7 @@ async def test_alerts_of_one_cause_are_one_row_that_is_unfolded_and_silenced_by_
     await page.keyboard.press("Enter")
     await expect(page.locator("#toasts")).to_contain_text("15 jobs: no more messages until the problem is over.")
     await expect(rows.nth(1)).to_contain_text("acknowledged by")
+    await page.goto("/jobs/alike-14")
+    await expect(page.locator("#open-alert")).to_contain_text("ends after 15 minutes without a change")
     acknowledged = [one["acknowledged"] for one in (await manager.get("/api/v1/alerts"))["items"]]
     assert sum(one is not None for one in acknowledged) == 15

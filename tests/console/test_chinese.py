@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Page, expect
 
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
+from common.runlog import RunLog
 from tests.console.console import Console, settled
 from tests.console.test_every_page import untold_on
 from tests.support.cluster import EVERY_SECOND, Cluster
+from tests.support.open_runs import now_ms, record_of
 from tests.support.waiting import wait_until
 
 _LEFT_IN_ENGLISH = """
@@ -98,3 +103,19 @@ async def test_what_is_wrong_with_a_job_is_told_in_chinese(console: Console, nam
     await expect(page.locator("#problem")).to_contain_text("未保存。请修正 2 个字段。")
     assert await left_in_english(page) == []
     await console.shoot(page, "chinese-mistakes", whole=True)
+
+
+async def test_an_error_that_is_too_long_for_its_group_is_told_in_chinese_to_where_it_is_cut(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    worker = "w" * 150
+    allow = "add it to allowedUsers in the configuration of that worker, or change the job's user"
+    err = f'could not be started: user "app" is not allowed on worker {worker}: {allow}'
+    async with RunLog(cluster.log_store.uri) as runlog:
+        run = RunId.planned(name, now_ms())
+        await runlog.write([record_of(run, Verdict.FAILED, err=err, output="", start_ms=None, end_ms=None)])
+    page = await console.open(f"/runs?group=error&q={name}", locale="zh-CN")
+    group = page.locator(".group-of")
+    await expect(group).to_contain_text(f"工作节点 {worker} 不允许用户“app”")
+    await expect(group.locator("strong")).to_have_text(re.compile("…$"))
+    assert await left_in_english(page) == []

@@ -122,6 +122,6 @@ async def test_legacy_flows_are_behind_one_button(console: Console, cluster: Clu
     await expect(page.get_by_role("link", name="1 of 1 worker takes fires")).to_have_attribute("href", "/workers")
     await row.get_by_role("button", name=f"Actions: {name}").click()
     await expect(row.get_by_role("link", name=f"Edit: {name}")).to_have_attribute("href", f"/jobs/{name}/edit")
-    await expect(row.get_by_role("link", name=f"Log: {name}")).to_have_attribute("href", f"/jobs/{name}#log")
+    await expect(row.get_by_role("link", name=f"Runs: {name}")).to_have_attribute("href", f"/jobs/{name}#log")
     await expect(row.get_by_role("button", name=f"Kill: {name}")).to_be_visible()
     await expect(row.get_by_role("button", name=f"Delete: {name}")).to_be_visible()

@@ -6,10 +6,11 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from common.protocol.drain import Drain
 from common.protocol.keys import RunId
@@ -100,7 +101,7 @@ async def test_failing_jobs_are_seen_on_every_page_and_what_they_have_in_common_
     await expect(groups).to_have_count(2)
     await expect(groups.first).to_contain_text("5 jobs")
     await expect(groups.first).to_contain_text("exit status 1")
-    await expect(groups.first).to_contain_text("no such host: db-7")
+    await expect(groups.first).to_contain_text("alike-0: no such host: db-7")
     newest = groups.first.locator(".alike-names a").first
     await expect(groups.first.get_by_role("link", name=re.compile("^Open the run: alike-0"))).to_have_attribute(
         "href", re.compile("^/runs/alike-0")
@@ -169,3 +170,37 @@ async def test_what_runs_shows_how_far_it_is_and_what_it_printed_last(
     await page.get_by_role("dialog").get_by_role("textbox").fill("seen enough")
     await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
     await expect(row).to_have_count(0)
+
+
+async def test_of_two_runs_of_one_job_each_is_killed_by_a_button_of_its_own(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    asked: list[str] = []
+
+    async def with_two(route: Route) -> None:
+        answer = await route.fetch()
+        runs = [
+            {"id": f"{name}@{at}#1", "jobName": name, "state": "running", "planTime": at, "startTime": at,
+             "worker": worker, "labels": {}}
+            for at, worker in ((1_000, "w1"), (2_000, "w1"), (2_000, "w2"))
+        ]  # fmt: skip
+        await route.fulfill(response=answer, json={**await answer.json(), "longest": runs})
+
+    async def kill(route: Route) -> None:
+        asked.append(unquote(route.request.url))
+        await route.fulfill(json={"message": "asked for", "outcome": "requested"})
+
+    page = await console.open("/", watched=False)
+    await page.route("**/api/v1/overview", with_two)
+    await page.route("**/kill", kill)
+    await page.reload()
+    buttons = page.locator("#running").get_by_role("button", name=f"Kill: {name}")
+    await expect(buttons).to_have_count(3)
+    names = [await one.get_attribute("aria-label") for one in await buttons.all()]
+    assert len(set(names)) == 3, names
+    await buttons.nth(1).click()
+    await expect(page.get_by_role("dialog").get_by_role("heading")).to_have_text(names[1] or "")
+    await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+    await expect(page.locator("#toasts")).to_contain_text("asked for")
+    assert [url.split("/api/v1")[1] for url in asked] == [f"/runs/{name}@2000#1/kill"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
@@ -152,6 +152,22 @@ async def test_crowded_hour_is_spread_and_a_job_that_was_changed_meanwhile_stays
     await expect(page.locator("#fullest")).to_contain_text(re.compile("[0-9] fires, [67] slots"))
 
 
+async def test_the_hour_that_has_begun_is_not_told_as_the_fullest_to_come(own: Console) -> None:
+    hour = now_ms() // 3_600_000 * 3_600_000
+    items = [{"time": hour + at * 3_600_000, "fires": 9, "slots": slots, "waitMs": 0} for at, slots in ((0, 9), (1, 8))]
+
+    async def week(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, json={**await answer.json(), "items": items})
+
+    page = await own.open("about:blank")
+    await page.route("**/api/v1/forecast/week*", week)
+    await page.goto("/timeline")
+    await expect(page.locator("#fullest .big")).to_contain_text("9 fires, 8 slots")
+    whose = page.get_by_role("button", name="Show the jobs")
+    await expect(whose).to_have_attribute("data-crowd", f"{hour + 3_600_000}")
+
+
 async def test_all_jobs_of_the_crowded_minute_are_reached_spread_in_one_step_and_put_back_in_one(
     own: Console, manager: Managed
 ) -> None:
@@ -181,6 +197,7 @@ async def test_all_jobs_of_the_crowded_minute_are_reached_spread_in_one_step_and
     after = await manager.get("/api/v1/jobs", q="crowd-0", limit="500")
     assert {job["spec"]["cronExpr"] for job in after["items"]} == {"H 3 * * *"}
     await page.locator("#toasts").get_by_role("button", name="Undo").click()
+    await expect(page.locator("#toasts")).to_contain_text("Undoing the change of 120 jobs.")
     await expect(page.locator("#toasts")).to_contain_text("120 jobs fire as before")
     before = await manager.get("/api/v1/jobs", q="crowd-0", limit="500")
     assert {job["spec"]["cronExpr"] for job in before["items"]} == {"0 3 * * *"}

@@ -5,6 +5,7 @@ import { ask } from "./dialogs.js";
 import { h } from "./dom.js";
 import { runNow } from "./job/run_now.js";
 import { announce, toast } from "./notices.js";
+import { stamp } from "./stamp.js";
 import { t } from "./text.js";
 import { sayDone } from "./undo.js";
 import { getJob, wrote } from "./written.js";
@@ -52,11 +53,17 @@ async function acted(action, name) {
   });
 }
 
-/** Asks, then has one run ended. @param {{id: string, jobName: string, worker?: string}} run @returns {Promise<boolean>} whether it was asked for */
-export async function killRun({ id, jobName, worker = "" }) {
-  const title = t("action.kill");
-  const body = [h("p", {}, t(worker ? "ask.kill.run" : "ask.kill.run.waiting", { job: jobName, worker }))];
-  const reason = await ask({ title: `${title}: ${jobName}`, body, action: title, tone: "danger", reason: t("reason") });
+/** What a button that ends one run is called: of one job several may run at once, and on several workers. @param {any} run */
+const killOf = ({ jobName, startTime, planTime, worker }) => `${t("action.kill")}: ${[jobName, stamp(startTime ?? planTime)?.textContent, worker].filter(Boolean).join(", ")}`;
+
+/** The attributes of a button for `killRun`. @param {any} run */
+export const killsRun = (run) => ({ "data-kill": run.id, "data-job": run.jobName, "data-worker": run.worker, "aria-label": killOf(run) });
+
+/** Asks, then has the run of a button ended. @param {HTMLElement} button @returns {Promise<boolean>} whether it was asked for */
+export async function killRun({ ariaLabel, dataset: { kill: id = "", job = "", worker = "" } }) {
+  const action = t("action.kill");
+  const body = [h("p", {}, t(worker ? "ask.kill.run" : "ask.kill.run.waiting", { job, worker }))];
+  const reason = await ask({ title: ariaLabel ?? action, body, action, tone: "danger", reason: t("reason") });
   if (reason === null) return false;
   return carried("kill", async () => {
     const { message, outcome } = await send("POST", `/runs/${encodeURIComponent(id)}/kill`, { body: reason ? { reason } : {} });

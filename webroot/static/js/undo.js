@@ -40,6 +40,10 @@ function show(done) {
 /** @param {Done} done */
 async function takeBack({ action, names, revisions }) {
   keep(KEY, "");
+  if (names.length > AT_ONCE) {
+    toast(t("undo.going", { n: names.length }));
+    window.addEventListener("beforeunload", stay);
+  }
   const undone = { pause: "resume", delete: "restore", label: "label", spread: "spread" }[action];
   try {
     const failed = action === "pause" ? await resume(names) : await each(names, action === "delete" ? restore : (name) => gather(name, revisions[name]));
@@ -54,8 +58,13 @@ async function takeBack({ action, names, revisions }) {
     const text = `${t("undo")}: ${error.message}`;
     toast(text, "bad");
     announce(text);
+  } finally {
+    window.removeEventListener("beforeunload", stay);
   }
 }
+
+/** Whoever leaves before the last is taken back is asked whether to. @param {Event} event */
+const stay = (event) => event.preventDefault();
 
 /** @param {string[]} names @returns {Promise<{name: string, message: string}[]>} those that are still paused, and why */
 async function resume(names) {

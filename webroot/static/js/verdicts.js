@@ -65,6 +65,8 @@ const OWN = ["skipped", "missed", "lost", "waiting", "planned", "none", "unknown
 /** An error may be the command's own: so many characters of it are of a text of etcron's, or it stays as it is. */
 const OURS_AT_LEAST = 12;
 
+const LONGEST_CAUSE = 200;
+
 /** So many workers are told of without being asked for. */
 const SHOWN = 3;
 
@@ -133,11 +135,17 @@ export function apart(text) {
   return { cause: workers.length ? text.slice(0, end).replace(/[:：] ?$/, "") : text, workers };
 }
 
-/** What the runs of a group have in common, beside their verdict. @param {any} group as GET /runs?group=error has it: its `error` is a key, in English */
-export function causeOf({ error, exitCode, signal, reason, status }) {
+/** What the runs of a group have in common, beside their verdict. @param {any} group as GET /runs?group=error or GET /alerts has it: its `error` is a key, in English and cut */
+export function causeOf({ error, exitCode, signal, reason, status, runs }) {
   const detail = error.slice(status.length + 2);
-  if (status === "failed") return exitCode !== undefined ? t("run.exit", { code: String(exitCode) }) : signal !== undefined ? t("run.signal", { signal: String(signal) }) : said(detail, OURS_AT_LEAST);
+  if (status === "failed") return exitCode !== undefined ? t("run.exit", { code: String(exitCode) }) : signal !== undefined ? t("run.signal", { signal: String(signal) }) : inShort(said(runs?.[0].err || detail, OURS_AT_LEAST));
   return word("why", detail, "") || (detail && isForeign && reason ? reason.split(t("colon"))[0] : detail);
+}
+
+/** As much of an error as a line of a list has. @param {string} text */
+function inShort(text) {
+  const line = text.trim().split("\n", 1)[0];
+  return line.length > LONGEST_CAUSE ? `${line.slice(0, LONGEST_CAUSE)}…` : line;
 }
 
 /**

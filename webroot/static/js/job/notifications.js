@@ -36,7 +36,7 @@ export function showNotifications(name) {
 function alertOf(alert) {
   return h("div", { class: "note note-bad", id: "open-alert" }, icon("bell-fill"), h("div", {},
     h("strong", {}, word("event", alert.kind)), " ", t("alert.since"), " ", stamp(alert.sinceTime), ", ", stamp(alert.sinceTime, { as: "ago" }), alert.reason && `: ${reasonIn(alert.reason)}`,
-    alert.lastSuccessTime && h("div", { class: "sub" }, t("alert.last.success"), " ", stamp(alert.lastSuccessTime)), quiet(alert),
+    alert.lastSuccessTime && h("div", { class: "sub" }, t("alert.last.success"), " ", stamp(alert.lastSuccessTime)), alert.flapping && h("div", { class: "sub" }, t("alert.flapping.means")), quiet(alert),
     h("div", { class: "buttons-of" }, silencers(alert))));
 }
 

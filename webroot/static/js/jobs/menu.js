@@ -36,7 +36,7 @@ function items(job) {
   const isBroken = job.state === "broken";
   return [
     button("run", "play-circle-fill", job, isBroken),
-    link("log", "list-ul", `${jobUrl(job.name)}#log`, job),
+    link("runs", "list-ul", `${jobUrl(job.name)}#log`, job),
     link("edit", "pencil", `${jobUrl(job.name)}/edit`, job),
     link("copy", "copy", `/new?from=${encodeURIComponent(job.name)}`, job, isBroken),
     button(toggle[0], toggle[1], job, isBroken),

@@ -71,7 +71,7 @@ export class Attention {
         badge(group.status), " ", h("span", {}, why), " ",
         h("span", { class: "muted" }, t("overview.since"), " ", stamp(group.sinceTime), " (", stamp(group.sinceTime, { as: "ago" }), ")"),
         silenced && h("span", { class: "muted" }, " ", icon("bell-slash"), " ", t("alert.silenced"), " ", stamp(silenced))),
-      group.lastLine && h("a", { class: "alike-line", href: runUrl(result.runId), title: t("overview.open.run") }, h("code", {}, uncoloured(group.lastLine))),
+      group.lastLine && h("a", { class: "alike-line", href: runUrl(result.runId), title: t("overview.open.run") }, count > 1 && h("span", { class: "muted" }, `${jobs[0].name}: `), h("code", {}, uncoloured(group.lastLine))),
       count > 1 && h("div", { class: "alike-names" },
         jobs.slice(0, 3).map((/** @type {any} */ one, /** @type {number} */ at) => h("a", { href: jobUrl(one.name), "data-key": `name ${one.name}`, "data-row-link": at === 0 }, one.name)),
         count > 3 && h("button", { type: "button", class: "btn btn-quiet", "data-key": "unfold", "data-unfold": key, "aria-expanded": String(isOpen) }, icon(isOpen ? "chevron-up" : "chevron-down"), " ", t(isOpen ? "overview.fold" : "overview.unfold", { n: count - 3 }))),

@@ -1,5 +1,5 @@
 /** Whether all is well, in two seconds: a verdict, counts that are links, what needs attention, what runs. */
-import { act } from "../actions.js";
+import { act, killRun } from "../actions.js";
 import { get } from "../api.js";
 import { byId, delegate, h, icon } from "../dom.js";
 import { on } from "../live/live.js";
@@ -26,6 +26,9 @@ export function start() {
   on(["again", "jobs", "runs", "workers", "health", "failing", "ping"], () => page.soon());
   delegate(byId("main"), "click", "[data-action]", async ({ dataset: { action, job } }) => {
     if (await act(action, job)) changed(page);
+  });
+  delegate(byId("running"), "click", "[data-kill]", async (button) => {
+    if (await killRun(button)) changed(page);
   });
   return page.now().then(async () => (await import("./spans.js")).startSpans());
 }

@@ -1,4 +1,5 @@
 /** The runs that have been going for longest: how far each is, by how long it usually takes, and what it printed last. */
+import { killsRun } from "../actions.js";
 import { get } from "../api.js";
 import { offered } from "../caller.js";
 import { everySecond, now } from "../clock.js";
@@ -82,7 +83,7 @@ export class Running {
     return h("li", { "data-key": run.id, "data-row": true },
       h("div", { class: "going-what" }, h("a", { href: runUrl(run.id), class: "row-name clip", "data-row-link": true, title: t("overview.open.run") }, run.jobName), h("span", { class: "sub" }, run.worker)),
       h("div", { class: "going-far" }, code === "running" ? this.far(run, progress) : badge(code)),
-      h("button", { type: "button", class: "btn btn-quiet btn-icon", "data-action": "kill", "data-job": run.jobName, "aria-label": `${t("action.kill")}: ${run.jobName}`, ...offered("kill", run.labels, { title: t("action.kill") }) }, icon("x-octagon")),
+      h("button", { type: "button", class: "btn btn-quiet btn-icon", ...killsRun(run), ...offered("kill", run.labels, { title: t("action.kill") }) }, icon("x-octagon")),
       line && h("code", { class: "going-line clip", title: line }, line));
   }
 

@@ -21,6 +21,7 @@ const SAYS_WHY = ["failed", "timeout"];
 export function showFacts(run, zone) {
   const going = !run.status;
   if (!byId("of-job").firstChild) fill(byId("of-job"), "/ ", h("a", { href: jobUrl(run.jobName) }, run.jobName));
+  redraw(byId("heading"), run.jobName, run.planTime && [" ", stamp(run.planTime, { as: "long", zone })]);
   const next = codeOf(run);
   if (byId("state").dataset.code !== next) {
     byId("state").dataset.code = next;

@@ -36,7 +36,7 @@ function groupOf(group, isOpen) {
     h("summary", {}, h("span", { class: "group-count" }, number(count)), " ",
       h("span", { class: "group-what" }, badge(status), " ", h("strong", {}, causeOf(group)), " ",
         h("span", { class: "sub group-jobs" }, jobCount === 1 ? jobs[0] : t("runs.of.jobs", { n: jobCount })), " ",
-        lastLine && h("code", { class: "sub clip last-line" }, uncoloured(lastLine))), " ",
+        lastLine && h("span", { class: "sub clip last-line" }, jobCount > 1 && `${runs[0].jobName}: `, h("code", {}, uncoloured(lastLine)))), " ",
       h("span", { class: "sub group-when" }, stamp(lastTime, { as: "ago" }))),
     h("div", { class: "group-body" },
       h("p", { class: "sub" }, t("runs.between"), " ", stamp(firstTime, { as: "long" }), " – ", stamp(lastTime, { as: "long" })),

@@ -125,9 +125,9 @@ function certainty(forecast) {
   return [forecast.unknown && t("timeline.unknown", { n: forecast.unknown }), forecast.estimated && t("timeline.estimated", { n: forecast.estimated })].filter(Boolean).join(" ");
 }
 
-/** The answer in a line. @param {any} week @param {(from: number, to: number) => void} crowd */
+/** The answer in a line; what the hour that has begun was fullest with may be over. @param {any} week @param {(from: number, to: number) => void} crowd */
 function fullest({ items, slots, jobs }, crowd) {
-  const most = fullestOf(/** @type {import("../waiting.js").Span[]} */ (items)), tone = toneOfWait(most?.waitMs);
+  const most = fullestOf(items.filter((/** @type {any} */ { time }) => time > now())) ?? fullestOf(items), tone = toneOfWait(most?.waitMs);
   const total = items.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.fires, 0);
   redraw(byId("fullest"), h("h2", {}, t("timeline.fullest")),
     most ? [h("p", { class: `big${tone ? ` tone-${tone}` : ""}` }, hourLabel(whenOf(most.time), most.fires, most.slots)),

@@ -32,8 +32,8 @@ export async function start(name) {
   on(["again", "workers", "runs"], () => page.soon());
   on(["again", "workers"], () => history.soon());
   on(["ping"], () => { page.soon(); history.soon(); }); // load, waiting fires, clocks: nothing tells of them
-  delegate(byId("running"), "click", "[data-kill]", async ({ dataset: { kill: id, job } }) => {
-    if (await killRun({ id, jobName: job, worker: name })) page.heard();
+  delegate(byId("running"), "click", "[data-kill]", async (button) => {
+    if (await killRun(button)) page.heard();
   });
   delegate(byId("actions"), "click", "[data-does]", async ({ dataset: { does } }) => {
     if (!(await DOES[/** @type {keyof typeof DOES} */ (does)](name))) return;

@@ -1,4 +1,5 @@
 /** What runs on a worker: for how long, against how long it usually takes, and the way to end it. */
+import { killsRun } from "../actions.js";
 import { offered } from "../caller.js";
 import { h, icon } from "../dom.js";
 import { duration } from "../durations.js";
@@ -34,7 +35,6 @@ function lasting({ startTime, usualMs }) {
 }
 
 /** @param {any} run */
-function kill({ id, jobName, labels }) {
-  const label = t("action.kill");
-  return h("button", { type: "button", class: "btn btn-plain", "data-key": "kill", "data-kill": id, "data-job": jobName, "aria-label": `${label}: ${jobName}`, ...offered("kill", labels) }, icon("x-octagon"), " ", label);
+function kill(run) {
+  return h("button", { type: "button", class: "btn btn-plain", "data-key": "kill", ...killsRun(run), ...offered("kill", run.labels) }, icon("x-octagon"), " ", t("action.kill"));
 }
