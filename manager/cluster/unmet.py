@@ -42,7 +42,8 @@ class Unmet:
         return sum(catalog.seen(name, rights) is not None for name in await self._names.get())
 
     async def _late(self) -> Sequence[str]:
-        due = await self._due()
+        if not (due := await self._due()):
+            return []
         marks = await self._etcd.get_many([self._keys.mark(name) for name, _, _ in due])
         return [name for name, saved, due_ms in due if _is_owed(saved, marks.get(self._keys.mark(name)), due_ms)]
 
