@@ -76,14 +76,16 @@ class Election:
         return create_revision_is(self.key, self._since)
 
     @property
-    def epoch(self) -> int:
-        """The revision of the leadership that was gained last: later ones have larger ones; -1 before the first."""
-        return self._since
-
-    @property
     def holder(self) -> bytes | None:
         """The value of whoever leads, as last seen; None: nobody does."""
         return self._holder.value if self._holder is not None else None
+
+    async def holds(self) -> bool:
+        """Whether etcd says, asked now, that it leads; False where etcd does not answer."""
+        try:
+            return (await self._client.txn(Txn([self._session.alive, self.compare], []))).succeeded
+        except (UnavailableError, EtcdError):
+            return False
 
     async def run(self) -> None:
         """Stands for election, again and again; returns when the session is over.

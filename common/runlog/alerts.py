@@ -1,7 +1,7 @@
 """What alerts are open, in ``BUCKETS`` documents: all that the notifier has to know again when another one takes over.
 
-Each has the epoch of the notifier that wrote it, which is the revision of its leadership. A term begins by putting its
-epoch into all of them: a former notifier, frozen meanwhile, writes nothing from then on.
+Each has the epoch of the notifier that wrote it. A term begins by putting a later one into all of them: a former
+notifier, frozen meanwhile, writes nothing from then on. It is no revision of etcd: those of a restored one are lower.
 """
 
 from __future__ import annotations
@@ -66,12 +66,22 @@ class Alerts:
             found = {document["_id"]: document async for document in self._collection.find({})}
         return [_read(found.get(_id(number), {})) for number in range(BUCKETS)]
 
-    async def take(self, epoch: int) -> bool:
-        """Whoever wrote with an earlier epoch writes nothing any more. False: a later one has them."""
+    async def epoch(self) -> int:
+        """The latest that any of them has; 0: there is none."""
         async with asking(self._client, _SECONDS):
-            _, faults = await bulk(self._collection, [
-                UpdateOne(_ours(number, epoch), {"$set": {"epoch": epoch}}, upsert=True) for number in range(BUCKETS)
-            ])  # fmt: skip
+            found = [document.get("epoch") async for document in self._collection.find({}, {"epoch": 1})]
+        return max((epoch for epoch in found if isinstance(epoch, int)), default=0)
+
+    async def take(self, epoch: int) -> bool:
+        """Whoever wrote with an earlier epoch writes nothing any more. False: some have this one already, or a later.
+
+        Of all who take the same one, one at most succeeds.
+        """
+        operations = [
+            UpdateOne(_ours(number, epoch - 1), {"$set": {"epoch": epoch}}, upsert=True) for number in range(BUCKETS)
+        ]
+        async with asking(self._client, _SECONDS):
+            _, faults = await bulk(self._collection, operations)
         return not faults.duplicates and not faults.refused
 
     async def write(self, buckets: Mapping[int, Bucket], epoch: int) -> bool:

@@ -6,9 +6,9 @@ Each turn: look at what time has brought (an alert that is over, a run that is s
 write it into the outbox; read the outbox; decide (`common.notices.alerts`); put the notices; write the alerts; delete
 what was read. A crash behind any of these does the rest again, and makes the same notices, by their ids.
 
-Leadership is a key in etcd under this process's session. Alerts are written with its revision as their epoch: a
-notifier that was frozen and comes back writes none, deletes nothing, and its term is over. What a term knows, it has
-read at its begin.
+Leadership is a key in etcd under this process's session. A term begins by raising the epoch that alerts are written
+with: a notifier that was frozen and comes back writes none, deletes nothing, and its term is over. What a term knows,
+it has read at its begin.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _AT_ONCE: Final = 100
 
 
 class TermOverError(EtcronError):
-    """Another notifier leads by now."""
+    """Another notifier leads by now, or may."""
 
 
 class Notifier:
@@ -144,7 +144,7 @@ class Notifier:
                 except UnavailableError as error:
                     await self._away.is_away(str(error))
             except TermOverError:
-                _log.warning("another notifier leads by now", extra={"action": "notifier.replaced"})
+                _log.warning("another notifier leads by now, or may", extra={"action": "notifier.replaced"})
             except Exception:  # a notifier that fails must not take the manager down, and all others in turn
                 _log.exception("a turn of the notifier failed", extra={"action": "notifier.failed"})
                 await election.stand_down(_STAND_DOWN_S)
@@ -154,10 +154,12 @@ class Notifier:
         return self._turned_s is not None and self._clock.monotonic() - self._turned_s < _WELL_S
 
     async def _begun(self, election: Election) -> Term:
-        if not await self._runlog.alerts.take(election.epoch):
+        # In this order: whoever leads once etcd was asked reads later; what that one has taken cannot be taken here.
+        epoch = await self._runlog.alerts.epoch() + 1
+        if not await election.holds() or not await self._runlog.alerts.take(epoch):
             raise TermOverError
         return Term(
-            election, await self._runlog.alerts.read(), self._runlog, self._watching, self._sender, self._system,
+            election, epoch, await self._runlog.alerts.read(), self._runlog, self._watching, self._sender, self._system,
             slow=SlowRuns(self._watching),
             silent=await SilentJobs.begun(self._watching, self._runlog, self._system.now_ms, self._clock),
             clock=self._clock,
@@ -172,12 +174,12 @@ class Term:
     """What one notifier knows for as long as it leads, and the log store answers."""
 
     def __init__(
-        self, election: Election, buckets: Sequence[Bucket], runlog: RunLog, watching: Watching, sender: Sender,
-        system: SystemEvents, *, slow: SlowRuns, silent: SilentJobs, clock: Clock,
+        self, election: Election, epoch: int, buckets: Sequence[Bucket], runlog: RunLog, watching: Watching,
+        sender: Sender, system: SystemEvents, *, slow: SlowRuns, silent: SilentJobs, clock: Clock,
     ) -> None:  # fmt: skip
-        """``buckets``: as the log store has them under this leadership."""
+        """``buckets``: as the log store has them under this epoch."""
         self._election = election
-        self._epoch = election.epoch
+        self._epoch = epoch
         self._standings: list[dict[str, Standing]] = [dict(bucket.standings) for bucket in buckets]
         self._ended = [bucket.ended for bucket in buckets]
         self._runlog = runlog

@@ -52,10 +52,13 @@ async def test_one_of_two_leads_and_the_other_follows_when_its_lease_is_revoked(
             assert not second.election.leading
             assert second.election.lost.is_set()
             assert await true(client, first.election.compare)
+            assert await first.election.holds()
+            assert not await second.election.holds()
             assert not await true(client, second.election.compare)
             held = first.election.compare
 
             await client.lease_revoke(first.session.lease_id)
+            assert not await first.election.holds()
             assert not await true(client, held)
             await second.election.gained.wait()
             assert await true(client, second.election.compare)

@@ -18,6 +18,7 @@ from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStart
 
 from common.clock import SystemClock
 from common.errors import UnavailableError
+from common.etcd import Election
 from common.jobs.reader import parse_job
 from common.notices.alerts import Alert
 from common.notices.channels import CHANNEL
@@ -299,12 +300,8 @@ async def test_crash_between_notices_and_alerts_makes_the_same_notices(place: Pl
         before = await first.notices()
     async with managing(place) as between:
         # As it is after such a crash: notices and outbox are there, and the alerts are those before.
-        key = between.keys.beat("nobody")
-        await between.etcd.put(key, b"")
-        now = await between.etcd.get(key)
-        assert now is not None
-        assert await between.runlog.alerts.take(now.mod_revision)
-        assert await between.runlog.alerts.write(dict.fromkeys(range(BUCKETS), Bucket()), now.mod_revision)
+        epoch = await between.runlog.alerts.epoch()
+        assert await between.runlog.alerts.write(dict.fromkeys(range(BUCKETS), Bucket()), epoch)
         await between.runlog.put_outbox(documents)
     async with telling(place) as second:
         await second.has_taken_all()
@@ -314,21 +311,58 @@ async def test_crash_between_notices_and_alerts_makes_the_same_notices(place: Pl
 
 
 async def test_notifier_that_is_replaced_writes_no_alerts_and_leaves_the_outbox_to_its_successor(
-    here: Telling,
+    here: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def holds(_: Election) -> bool:
+        return False  # says etcd; the election has not heard of it
+
     await here.job("first")
     await here.happens(_failed("first"))
     await here.says("ops: problem failed")
     await here.has_taken_all()
     runlog = here.manager.runlog
     before = await runlog.alerts.read()
-    assert await runlog.alerts.take(1 << 60)  # of another one, which this one has not heard of
+    monkeypatch.setattr(Election, "holds", holds)
+    assert await runlog.alerts.take(await runlog.alerts.epoch() + 1)
     await here.happens(_failed("second"))
     await here.says("ops: problem failed", "ops: problem failed")  # the successor makes the same one
     for _ in range(3):
         await here.happens(_failed("third"))
     assert await runlog.alerts.read() == before
     assert {event.job for one in await runlog.read_outbox(10) for event in one.events} == {"second", "third"}
+
+
+async def test_notifier_of_an_etcd_that_was_restored_tells_though_a_later_epoch_is_remembered(place: Place) -> None:
+    async with telling(place) as before:
+        await before.rule("all", labels="all")
+        await before.job("first")
+        await before.job("second")
+        await before.happens(_failed("first"))
+        await before.says("ops: problem failed")
+        await before.has_taken_all()
+    async with managing(place) as between:
+        remembered = 1 << 60  # higher than any revision of this etcd
+        assert await between.runlog.alerts.take(remembered)
+    async with telling(place) as after:
+        await after.happens(_failed("second"))
+        await after.says("ops: problem failed", "ops: problem failed")
+        await after.has_taken_all()
+        alerts = after.manager.runlog.alerts
+        assert {alert.event.job for alert in await after.open()} == {"first", "second"}
+        assert not await alerts.write({0: Bucket()}, remembered)  # the notifier of before is shut out
+
+
+async def test_one_of_two_terms_takes_an_epoch_and_none_an_earlier_one(place: Place) -> None:
+    async with managing(place) as manager:
+        alerts = manager.runlog.alerts
+        epoch = await alerts.epoch() + 1
+        assert not all(await asyncio.gather(alerts.take(epoch), alerts.take(epoch)))
+        assert await alerts.take(epoch + 1)
+        assert await alerts.epoch() == epoch + 1
+        assert not await alerts.take(epoch + 1)
+        assert not await alerts.take(epoch)
+        assert not await alerts.write({0: Bucket()}, epoch)
+        assert await alerts.write({0: Bucket()}, epoch + 1)
 
 
 async def test_notices_wait_for_a_log_store_that_is_away_which_is_told_without_it(place: Place, tmp_path: Path) -> None:
