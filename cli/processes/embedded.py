@@ -229,5 +229,7 @@ async def fetch(place: Path, stopping: asyncio.Event, *, limit_s: float = _FETCH
             return ""
         case 124:
             return f"it took more than {limit_s:g} s"
+        case _ if stopping.is_set():  # what was ended may say so, too
+            return "it was stopped"
         case _:
-            return "; ".join(said.decode(errors="replace").splitlines()) or "it was stopped"
+            return "; ".join(said.decode(errors="replace").splitlines()) or f"it ended with {process.returncode}"

@@ -132,7 +132,7 @@ async def test_runs_kills_and_deletes_are_live_whoever_answers(
     await act(page, "Kill", job=name)
     await expect(row.locator(".c-state")).to_have_text(" enabled")
 
-    await choose(page, "Log", name)
+    await choose(page, "Runs", name)
     runs = page.locator("#recent tbody tr")
     await expect(runs.filter(has_text="seen enough")).to_have_count(1)
     await runs.get_by_role("link", name="success").last.click()

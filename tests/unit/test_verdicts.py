@@ -12,8 +12,7 @@ from manager.views.timelines import WORST_FIRST
 
 ROOT = Path(__file__).parents[2]
 PLACES = (
-    "cli/printing.py", "cli/stats.py", "webroot/static/js/verdicts.js", "webroot/static/js/help.js",
-    "webroot/static/js/job/statistics.js", "webroot/static/js/runs/filters.js", "webroot/static/i18n/en.json",
+    "cli/printing.py", "cli/stats.py", "webroot/static/js/verdicts.js", "webroot/static/i18n/en.json",
     "tests/chaos/view.py", "docs/explanation/glossary.md", "docs/explanation/guarantees.md",
     "docs/reference/reasons.md",
 )  # fmt: skip

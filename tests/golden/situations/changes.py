@@ -273,7 +273,7 @@ async def delivered(stage: Stage, prefix: str) -> None:
         async def is_gone() -> bool:
             return await manager.etcd.count(f"{manager.keys.prefix}{prefix}") == 0
 
-        async with stage.recorded(lambda told: str(told["then"][0].get("delete")).startswith(prefix)):
+        async with stage.recorded(lambda told: str(told.get("then", [{}])[0].get("delete")).startswith(prefix)):
             await manager.save(job(cronExpr="0 */2 * * * * *"))
             await wait_until(is_gone, description="it is in the log store")
 
