@@ -67,7 +67,7 @@ def crons_view(lines: Sequence[Line], source: Source, text: str, daemon: Daemon 
 
 
 def noted(told: Sequence[Told], view: CronsView, daemon: Daemon | None) -> list[Told]:
-    """The account, with what is to be said of its lines."""
+    """The account, with a note for each line that cron read otherwise."""
     if daemon is None or not view.readings:
         return list(told)
     has_some = any(isinstance(one.line, Entry) and not one.line.taken for one in told)

@@ -185,7 +185,7 @@ def why_nobody(
     spec: JobSpec, members: Iterable[Worker], away: Iterable[Past] = (), *, now_ms: int = 0, most: int = _SHOWN
 ) -> str:  # fmt: skip
     """What is in the way, where none of these live workers may take the job's fires; ``away``: who has left; ``most``:
-    so many workers are told of by themselves.
+    an answer names up to so many workers.
     """
     members = tuple(members)
     past = sorted((one for one in away if is_eligible(spec, one.labels, one.slots)), key=lambda one: -one.seen_ms)

@@ -73,7 +73,7 @@ class Alerts:
         return max((epoch for epoch in found if isinstance(epoch, int)), default=0)
 
     async def take(self, epoch: int) -> bool:
-        """Whoever wrote with an earlier epoch writes nothing any more. False: some have this one already, or a later.
+        """Notifiers of earlier epochs can write nothing any more. False: a bucket has this one or a later.
 
         Of all who take the same one, one at most succeeds.
         """

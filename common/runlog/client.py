@@ -135,7 +135,7 @@ def open_client(uri: str, connect_timeout_ms: int, password: str | None = None) 
                 appname="etcron",
                 connectTimeoutMS=connect_timeout_ms,
                 serverSelectionTimeoutMS=connect_timeout_ms,
-                # One document that somebody else has written keeps nobody from reading the others.
+                # A document of another writer that cannot be read does not hide the others.
                 datetime_conversion="DATETIME_AUTO",
                 unicode_decode_error_handler="replace",
                 **given,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -166,6 +167,35 @@ async def test_the_hour_that_has_begun_is_not_told_as_the_fullest_to_come(own: C
     await expect(page.locator("#fullest .big")).to_contain_text("9 fires, 8 slots")
     whose = page.get_by_role("button", name="Show the jobs")
     await expect(whose).to_have_attribute("data-crowd", f"{hour + 3_600_000}")
+
+
+async def test_an_answer_that_is_overtaken_is_not_shown_under_what_was_asked_for_last(
+    own: Console, manager: Managed
+) -> None:
+    await manager.call("PUT", "/api/v1/jobs/later", {"command": "true", "cronExpr": "30 2 * * *"})
+    page = await own.open("/timeline")
+    await settled(page)
+    crowd = page.locator("#crowd")
+    await page.get_by_role("button", name="Show the jobs").click()
+    minute, hour = crowd.locator("button[aria-pressed=true]"), crowd.locator("button[aria-pressed=false]")
+    await expect(hour).to_have_count(1)
+    rows = await crowd.get_by_role("row").count()
+    released, held = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        held.set()
+        await released.wait()
+        await route.fulfill(response=await route.fetch())
+
+    await page.route("**/forecast/jobs?*", late, times=1)
+    await hour.click()
+    await held.wait()
+    async with page.expect_response("**/forecast/jobs?*"):
+        await minute.click()
+    async with page.expect_response("**/forecast/jobs?*"):
+        released.set()
+    await settled(page)
+    await expect(crowd.get_by_role("row")).to_have_count(rows)
 
 
 async def test_all_jobs_of_the_crowded_minute_are_reached_spread_in_one_step_and_put_back_in_one(

@@ -41,6 +41,7 @@ class Crowd {
     this.chosen = new Set();
     /** @type {any} as GET /forecast/jobs says */
     this.found = null;
+    this.asked = Symbol("nothing");
     this.pager = new Pager(t("spread.pages"), () => void this.tried(() => this.turn()));
   }
 
@@ -58,18 +59,21 @@ class Crowd {
   /** The first page of the span, with what is suggested chosen. */
   async look() {
     this.pager.reset();
-    await this.read();
+    if (!(await this.read())) return;
     this.chosen = new Set(this.found.suggested);
     this.list();
   }
 
   async turn() {
-    await this.read();
-    this.list();
+    if (await this.read()) this.list();
   }
 
+  /** Whether this is what was asked for last. */
   async read() {
-    this.found = await get("/forecast/jobs", { query: { q: this.query.q, ...this.span, cursor: this.pager.cursor, limit: A_PAGE } });
+    const asked = (this.asked = Symbol("asked"));
+    const found = await get("/forecast/jobs", { query: { q: this.query.q, ...this.span, cursor: this.pager.cursor, limit: A_PAGE } });
+    if (asked === this.asked) this.found = found;
+    return asked === this.asked;
   }
 
   /** @param {() => Promise<void>} act */
