@@ -241,7 +241,10 @@ class Health:
         return self.standstill or f"its database is {_share(self._size_bytes, self._quota_bytes)}"
 
     def glance(self, *, etcd_silent_since_ms: int | None) -> dict[str, Any]:
-        """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too."""
+        """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too.
+
+        ``isOld``: jobs and runs are shown as they were. A look may find etcd away some seconds before the watch does.
+        """
         silent = etcd_silent_since_ms is not None
         away = [seen for seen in (self._etcd_seen, self._log_seen) if seen.reachable is False]
         since = [seen.since_ms for seen in away]
@@ -256,6 +259,7 @@ class Health:
             since.append(self._full_since_ms)
         return {
             "etcd": etcd,
+            "isOld": silent,
             "logStore": "away" if self._log_seen in away else "ok",
             "sinceMs": min(since, default=None),
             "problem": "; ".join(problems) or None,

@@ -376,7 +376,7 @@ class EventHub:
 def _state_in(health: Mapping[str, Any]) -> tuple[Any, ...]:
     """What of it is worth an event; the words about a problem may change all the time."""
     fires = health["fires"]
-    return health["etcd"], health["logStore"], health["recovery"], fires["state"], fires["sinceMs"]
+    return health["etcd"], health["isOld"], health["logStore"], health["recovery"], fires["state"], fires["sinceMs"]
 
 
 def spell(kind: str, data: Mapping[str, Any]) -> bytes:

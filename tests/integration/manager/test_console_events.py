@@ -41,8 +41,8 @@ async def test_a_stream_begins_with_hello_and_the_state_of_the_servers(live: Man
             "hello", {"nowMs", "version", "manager"}, live.parts.name,
         )  # fmt: skip
         assert (health.kind, health.data) == (
-            "health", {"etcd": "ok", "logStore": "ok", "sinceMs": None, "problem": None, "recovery": None,
-                       "fires": {"state": "unknown", "sinceMs": None, "why": None}},
+            "health", {"etcd": "ok", "isOld": False, "logStore": "ok", "sinceMs": None, "problem": None,
+                       "recovery": None, "fires": {"state": "unknown", "sinceMs": None, "why": None}},
         )  # fmt: skip
         assert hello.id is not None
         assert stream.response.headers["Cache-Control"] == "no-store"
@@ -137,6 +137,26 @@ async def test_an_etcd_that_goes_and_comes_is_told(place: Place) -> None:
             proxy.set(Mode.PASS)
             proxy.reset()
             assert (await stream.until("health")).data["etcd"] == "ok"
+
+
+async def test_answers_that_are_old_are_told_though_etcd_was_found_away_before(place: Place) -> None:
+    """Pages look again where they are told to: one that had looked before would warn of nothing for ever."""
+    async with Proxy(place.etcd) as proxy, managing(place, etcd=proxy.endpoint, pace=QUICK) as manager:
+        await manager.watches()
+        async with listening(manager) as stream:
+            await greeted(stream)
+            proxy.set(Mode.RESET)
+            assert (await manager.http.get("/readyz")).status == 503  # it looks, sooner than the watch finds out
+            answers = {False: list[str](), True: list[str]()}
+            while not answers[True]:
+                health = (await stream.until("health")).data
+                assert health["etcd"] == "away"
+                answers[health["isOld"]] = (await manager.get("/api/v1/jobs"))["warnings"]
+            assert answers[True][0].startswith("etcd cannot be reached: jobs and runs are shown as they were at ")
+            proxy.set(Mode.PASS)
+            while (await stream.until("health")).data["isOld"]:
+                pass
+            assert (await manager.get("/api/v1/jobs"))["warnings"] == []
 
 
 async def test_who_connects_again_is_greeted_again_and_misses_nothing_new(live: Managed) -> None:
