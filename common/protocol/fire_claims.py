@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from common.protocol.compares import Compare, absent, create_revision_is, mod_revision_is, value_is
-from common.protocol.keys import Keys, Watched, encode_mark, read_mark
+from common.protocol.keys import Keys, Watched, encode_mark, holder_of, read_mark
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
-from common.protocol.proposals import MAX_PROPOSALS, Answer, Blocker, Proposal, Result
+from common.protocol.proposals import MAX_PROPOSALS, Answer, Proposal, Result
 from common.protocol.records import fire_record, passed_record, single
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
@@ -179,10 +179,10 @@ class Claims:
             request = made_up(job, plan_ms, now_ms=now_ms)
             part.then.append(Put(keys.request(request.run_id), request.to_json()))
         if (claim_ms := decision.claim_ms) is not None and (blocker := proposal.blocker) is not None:
-            reason = f"overlap: {blocker.run} was going"
+            reason = f"overlap: {holder_of(blocker)} was going"
             record = fire_record(job, fires=single(claim_ms), status=Verdict.SKIPPED, reason=reason, now_ms=now_ms)
             self._put_final(part, record)
-            part.compares.append(create_revision_is(lock, blocker.lock_revision))
+            part.compares.append(create_revision_is(lock, blocker.create_revision))
         elif claim_ms is not None:
             run_id = job.run_of(claim_ms)
             run = keys.run(run_id)
@@ -240,9 +240,8 @@ def _ruled_out(
     if mark_ms != proposal.decision.from_ms:
         return Result(proposal=proposal, answer=Answer.MARK_MOVED, mark_ms=mark_ms)
     if proposal.blocker is not None:
-        changed = lock is None or lock.create_revision != proposal.blocker.lock_revision
+        changed = lock is None or lock.create_revision != proposal.blocker.create_revision
         return Result(proposal=proposal, answer=Answer.LOCK_CHANGED) if changed else None
     if proposal.needs_free_lock and lock is not None:
-        blocker = Blocker(run=lock.value.decode(errors="replace")[:300], lock_revision=lock.create_revision)
-        return Result(proposal=proposal, answer=Answer.LOCKED, blocker=blocker)
+        return Result(proposal=proposal, answer=Answer.LOCKED, blocker=lock)
     return None

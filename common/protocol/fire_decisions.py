@@ -20,7 +20,6 @@ from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.protocol.kill import Kill
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision
-from common.protocol.proposals import Blocker
 from common.protocol.request import Origin, Request
 from common.protocol.run import RunRecord, final_entry
 from common.protocol.txn import Delete, Get, GetKey, KeyValue, Operation, Owner, Put, Txn, TxnResult
@@ -112,28 +111,28 @@ class Replaced(Enum):
     UNKNOWN = auto()
 
 
-def replace(keys: Keys, job: PlannedJob, holder: Blocker, kill: Kill, *, mark_ms: int, session: Owner) -> Txn:
+def replace(keys: Keys, job: PlannedJob, lock: KeyValue, kill: Kill, *, mark_ms: int, session: Owner) -> Txn:
     """Refused, it reads mark, lock and kill (`why_not_replaced`)."""
-    kill_key, lock = keys.kill(kill.run_id), keys.lock(job.sequence)
+    kill_key = keys.kill(kill.run_id)
     return Txn(
         [
             *_undecided(keys, job, mark_ms, [session.alive]),
-            create_revision_is(lock, holder.lock_revision),
+            create_revision_is(lock.key, lock.create_revision),
             absent(kill_key),
         ],
         [Put(kill_key, kill.to_json()), Put(keys.seen(Watched.KILLS), str(kill.run_id).encode())],
-        [Get(keys.mark(job.sequence)), GetKey(lock), GetKey(kill_key)],
+        [Get(keys.mark(job.sequence)), GetKey(lock.key), GetKey(kill_key)],
     )
 
 
-def why_not_replaced(refusal: TxnResult, holder: Blocker, *, mark_ms: int) -> tuple[Replaced, int | None]:
+def why_not_replaced(refusal: TxnResult, lock: KeyValue, *, mark_ms: int) -> tuple[Replaced, int | None]:
     """And where the mark is now."""
     there_ms, held, killed = read_mark(refusal.one(0)), refusal.key(1), refusal.key(2)
-    if held is None or held.create_revision != holder.lock_revision or there_ms != mark_ms:
+    if held is None or held.create_revision != lock.create_revision or there_ms != mark_ms:
         return Replaced.MOVED, there_ms
     if killed is None:
         return Replaced.UNKNOWN, there_ms
-    is_new = killed.create_revision > holder.lock_revision
+    is_new = killed.create_revision > lock.create_revision
     return (Replaced.KILLED if is_new else Replaced.OLD_KILL), there_ms
 
 

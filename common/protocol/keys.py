@@ -128,6 +128,11 @@ def read_mark(mark: HasValue | None) -> int | None:
         return None
 
 
+def holder_of(lock: HasValue) -> str:
+    """The run that holds a lock, as the lock says it; anybody may have written that."""
+    return lock.value.decode(errors="replace")[:300]
+
+
 class Keys:
     """Spells every key under one prefix, and takes them apart again."""
 

@@ -11,17 +11,10 @@ from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held
 from common.protocol.run import RunEntry, RunRecord
+from common.protocol.txn import KeyValue
 
 MAX_PROPOSALS: Final = 30
 """In one transaction: 4 compares each, and 3 operations in each branch, within etcd's 128."""
-
-
-class Blocker(Struct, frozen=True, kw_only=True):
-    """The run that holds the lock which a fire wanted."""
-
-    run: str
-    lock_revision: int
-    """The create revision of the lock."""
 
 
 class Proposal(Struct, frozen=True, kw_only=True, eq=False):
@@ -31,8 +24,8 @@ class Proposal(Struct, frozen=True, kw_only=True, eq=False):
     decision: Decision
     start_by_ms: int = 0
     """Past it, the claimed fire does not start any more."""
-    blocker: Blocker | None = None
-    """Set: the fire is not claimed but recorded as skipped, for this run holds the lock."""
+    blocker: KeyValue | None = None
+    """Set: the fire is not claimed but recorded as skipped, for this lock is held."""
     late: str | None = None
     """Why those that it misses were not started in time, where that is known."""
 
@@ -112,8 +105,8 @@ class Result(Struct, frozen=True, kw_only=True):
     """DONE: the final records that it put, which are to be delivered."""
     mark_ms: int | None = None
     """MARK_MOVED: where it is; None where it is missing or unreadable."""
-    blocker: Blocker | None = None
-    """LOCKED: by what."""
+    blocker: KeyValue | None = None
+    """LOCKED: the lock."""
     key_lease: int = 0
     """DETACHED: the lease of the session's key, which is not the session's."""
 

@@ -14,7 +14,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec, Overlap
 from common.protocol.edits import Stored
-from common.protocol.keys import Keys, RunId
+from common.protocol.keys import Keys, RunId, holder_of
 from common.protocol.member import Beat, Member
 from common.protocol.placement import is_eligible
 from common.protocol.request import Request
@@ -167,8 +167,7 @@ class Pending:
             words = "a job that can be read; one that was deleted has it recorded as skipped"
             return Wait(WaitKind.JOB, words)
         if lock is not None and spec.overlap is not Overlap.ALLOW:
-            holder = lock.value.decode(errors="replace")[:300]
-            return Wait(WaitKind.LOCK, f"the end of {holder}, which holds the job's lock")
+            return Wait(WaitKind.LOCK, f"the end of {holder_of(lock)}, which holds the job's lock")
         takers = Eligibility(spec, self._members()).takers(request.run_id.fire)
         if takers.reason is not None:
             return Wait(WaitKind.WORKER, f"a worker: {takers.reason}")

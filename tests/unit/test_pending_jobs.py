@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.protocol.proposals import Blocker
-from tests.support.stored import planned, spec_of
+from tests.support.stored import kv, planned, spec_of
 from worker.plan.pending_jobs import Cue, PendingJob, PendingJobs
 
 SECOND = 1000
+LOCK = kv("/etcron/locks/job", b"job@1#1", 1)
 
 
 def pending(name: str = "job", *, until_ms: int = 0, base_ms: int = 0, anchor_ms: int = 0, **fields: Any) -> PendingJob:
@@ -112,7 +112,7 @@ def test_first_fire_after_a_save_starts_from_the_anchor() -> None:
 
 def test_what_is_remembered_of_decided_fires_is_forgotten() -> None:
     one = pending(until_ms=5)
-    one.fresh_ms, one.blocker, one.blocked_ms, one.waited = 5, Blocker(run="r", lock_revision=1), 5, True
+    one.fresh_ms, one.blocker, one.blocked_ms, one.waited = 5, LOCK, 5, True
     one.tidy()
     assert one.fresh_ms == 5
     one.give_up()
@@ -125,7 +125,7 @@ def test_greater_priority_goes_first_then_the_older_fire() -> None:
     young, old = pending("young", until_ms=9), pending("old", until_ms=3)
     low, high = pending("low", until_ms=1, priority=-1), pending("high", until_ms=9, priority=5)
     skip = pending("skip", until_ms=9, priority=-100)
-    skip.blocker = Blocker(run="job@1#1", lock_revision=1)
+    skip.blocker = LOCK
     for one in (low, young, high, old, skip):
         pending_jobs.line.join(one)
     assert [taken(pending_jobs) for _ in range(5)] == [skip, high, old, young, low]

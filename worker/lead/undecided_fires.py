@@ -20,7 +20,7 @@ from typing import Final
 
 from common.etcd import EtcdClient
 from common.protocol import fire_decisions
-from common.protocol.keys import Keys
+from common.protocol.keys import Keys, holder_of
 from common.protocol.placement import is_eligible, why_nobody
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
@@ -59,7 +59,7 @@ class Case:
     @property
     def holder(self) -> str | None:
         """The run that holds the lock."""
-        return None if self.lock is None else self.lock.value.decode(errors="replace")[:300]
+        return None if self.lock is None else holder_of(self.lock)
 
 
 class UndecidedFires:

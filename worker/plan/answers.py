@@ -12,8 +12,9 @@ from common.etcd import EtcdClient, Session
 from common.protocol import fire_decisions
 from common.protocol.keys import Keys
 from common.protocol.planner import Decision
-from common.protocol.proposals import Answer, Blocker, Proposal, Result
+from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.run import RunRecord
+from common.protocol.txn import KeyValue
 from worker.plan.pending_jobs import Cue, PendingJob, PendingJobs
 
 _log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class Decider(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None: ...
 
-    def wait_for_lock(self, pending: PendingJob, blocker: Blocker) -> None:
+    def wait_for_lock(self, pending: PendingJob, lock: KeyValue) -> None:
         """A due fire of a job that keeps one waiting found the lock held."""
 
 
@@ -153,16 +154,16 @@ class Answers:
             case Answer.NOT_DONE:
                 pass
 
-    def _locked(self, pending: PendingJob, decision: Decision, blocker: Blocker | None) -> None:
+    def _locked(self, pending: PendingJob, decision: Decision, lock: KeyValue | None) -> None:
         """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""
-        assert blocker is not None
+        assert lock is not None
         dispatch_ms, now_ms = pending.job.dispatch_ms(decision.to_ms), self._clock.wall_ms()
         if pending.job.keeps_one and now_ms >= dispatch_ms:
             if not pending.freed:
-                self._decider.wait_for_lock(pending, blocker)
+                self._decider.wait_for_lock(pending, lock)
             return
         if now_ms >= dispatch_ms + LOCK_RETRY_MS:
-            pending.blocker, pending.blocked_ms = blocker, decision.claim_ms
+            pending.blocker, pending.blocked_ms = lock, decision.claim_ms
             return
         at_ms = dispatch_ms if now_ms < dispatch_ms else dispatch_ms + LOCK_RETRY_MS
         self._pending_jobs.put_cue(at_ms, Cue.RETRY, pending, decision.to_ms)

@@ -30,9 +30,8 @@ from common.etcd import EtcdClient, Session
 from common.jobs.job import Overlap
 from common.protocol import fire_decisions
 from common.protocol.fire_decisions import Replaced
-from common.protocol.keys import Keys, RunId
+from common.protocol.keys import Keys, RunId, holder_of
 from common.protocol.kill import Kill
-from common.protocol.proposals import Blocker
 from common.protocol.txn import KeyValue
 from worker.members import Members
 from worker.plan.pending_jobs import PendingJob, PendingJobs
@@ -142,10 +141,10 @@ class LockWaits:
         self._waiting: dict[PendingJob, _Wait] = {}
         locks.add(self)
 
-    def add(self, pending: PendingJob, holder: Blocker) -> None:
+    def add(self, pending: PendingJob, lock: KeyValue) -> None:
         """The lock was held when a due fire of the job was tried: it waits."""
         pending.parked = pending.waited = True
-        self._waiting.setdefault(pending, _Wait(held=holder.lock_revision)).held = holder.lock_revision
+        self._waiting.setdefault(pending, _Wait(held=lock.create_revision)).held = lock.create_revision
         self._locks.wake()
 
     def freed(self, pending: PendingJob, now_ms: int) -> bool:
@@ -180,8 +179,7 @@ class LockWaits:
             elif lock.create_revision != wait.held:
                 self._moved(pending, None)  # by what it waits for, it may be: a claim tells
             else:
-                held_by = lock.value.decode(errors="replace")[:300]
-                await self.replace(pending, Blocker(run=held_by, lock_revision=lock.create_revision))
+                await self.replace(pending, lock)
 
     def _looks_after(self, pending: PendingJob, now_ms: int) -> bool:
         """Whether it is of the first two in rank for the newest due fire, or waits for one that is due presently."""
@@ -202,43 +200,43 @@ class LockWaits:
         self._pending_jobs.line.join(pending)
         self._decider.wake()
 
-    async def replace(self, pending: PendingJob, holder: Blocker) -> None:
+    async def replace(self, pending: PendingJob, lock: KeyValue) -> None:
         """Have the run that holds the lock ended, where a newer fire is to replace it; EtcdError, UnavailableError."""
         session, job, now_ms = self._decider.session, pending.job, self._clock.wall_ms()
         if job.spec.overlap is not Overlap.REPLACE or session is None:
             return
         try:
-            run_id = RunId.parse(holder.run)
+            run_id = RunId.parse(holder_of(lock))
         except ValueError:
             return  # none of ours: the steward frees the lock
         newest_ms = job.fires.newest_open_ms(now_ms)
         wait = self._waiting.get(pending)
-        if newest_ms is None or newest_ms <= pending.base_ms or (wait and wait.killed == holder.lock_revision):
+        if newest_ms is None or newest_ms <= pending.base_ms or (wait and wait.killed == lock.create_revision):
             return
         kill = Kill(run_id=run_id, by=BY_SCHEDULE, at_ms=now_ms, reason=REPLACED)
         base_ms = pending.base_ms
         result = await self._client.txn(
-            fire_decisions.replace(self._keys, job, holder, kill, mark_ms=base_ms, session=session)
+            fire_decisions.replace(self._keys, job, lock, kill, mark_ms=base_ms, session=session)
         )
         if result.succeeded:
             extra = {"action": "run.replaced", "run": str(run_id), "plan_ms": newest_ms}
             _log.info("%s is to be killed: a newer fire replaces it", run_id, extra=extra)
-            self._killed(pending, holder)
+            self._killed(pending, lock)
             return
-        why, there_ms = fire_decisions.why_not_replaced(result, holder, mark_ms=base_ms)
+        why, there_ms = fire_decisions.why_not_replaced(result, lock, mark_ms=base_ms)
         match why:
             case Replaced.MOVED:
                 self._moved(pending, there_ms)
             case Replaced.KILLED:
-                self._killed(pending, holder)
+                self._killed(pending, lock)
             case Replaced.OLD_KILL:
                 await self._client.txn(fire_decisions.forget_old_kill(result))
             case Replaced.UNKNOWN:
                 pass
 
-    def _killed(self, pending: PendingJob, holder: Blocker) -> None:
+    def _killed(self, pending: PendingJob, lock: KeyValue) -> None:
         if pending in self._waiting:
-            self._waiting[pending].killed = holder.lock_revision
+            self._waiting[pending].killed = lock.create_revision
 
     def _moved(self, pending: PendingJob, mark_ms: int | None) -> None:
         """The lock has changed hands, or somebody has decided: what is left is tried anew."""

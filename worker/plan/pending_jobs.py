@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from common.protocol.planned_job import PlannedJob
-from common.protocol.proposals import Blocker
+from common.protocol.txn import KeyValue
 from worker.plan.cues import Cues, Pending, SlotLine
 
 
@@ -55,8 +55,8 @@ class PendingJob(Pending):
     """Fires in (base, until] are this worker's to decide."""
     fresh_ms: int | None = None
     """The newest fire that was due when the job was looked at afresh: those before it have no grace."""
-    blocker: Blocker | None = None
-    """The run because of which the fire `blocked_ms`, and no other, is to be recorded as skipped."""
+    blocker: KeyValue | None = None
+    """The lock because of which the fire `blocked_ms`, and no other, is to be recorded as skipped."""
     blocked_ms: int | None = None
     waited: bool = False
     """Its due fires waited for a lock: the newest of them is to be claimed, the others are superseded."""

@@ -23,7 +23,8 @@ from common.protocol.fire_claims import Claims, Part
 from common.protocol.keys import Keys, split_sequence
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held, decide
-from common.protocol.proposals import Blocker, Proposal, start_by_ms
+from common.protocol.proposals import Proposal, start_by_ms
+from common.protocol.txn import KeyValue
 from common.timings import Timings
 from worker.absences import Absences
 from worker.admission import Admission
@@ -202,10 +203,10 @@ class Scheduler:
         if may_decide and self._lock_waits.freed(pending, self._clock.wall_ms()):
             self._alarm.ring()
 
-    def wait_for_lock(self, pending: PendingJob, blocker: Blocker) -> None:
+    def wait_for_lock(self, pending: PendingJob, lock: KeyValue) -> None:
         """A due fire found the lock held: it waits, or has the run ended that holds it."""
-        self._lock_waits.add(pending, blocker)
-        self.spawn(self._read(self._lock_waits.replace(pending, blocker)), "replace")
+        self._lock_waits.add(pending, lock)
+        self.spawn(self._read(self._lock_waits.replace(pending, lock)), "replace")
 
     @property
     def claims_in_flight(self) -> int:

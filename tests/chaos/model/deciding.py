@@ -10,8 +10,8 @@ from common.protocol.fire_claims import Batch, found_carried_out
 from common.protocol.keys import read_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, decide
-from common.protocol.proposals import Answer, Blocker, Proposal, Result, start_by_ms
-from common.protocol.txn import Get, GetKey, Txn, TxnResult
+from common.protocol.proposals import Answer, Proposal, Result, start_by_ms
+from common.protocol.txn import Get, GetKey, KeyValue, Txn, TxnResult
 from tests.chaos.model import lock_waits
 from tests.chaos.model.runs import Run, Session
 from tests.chaos.model.settings import HEDGE, KEYS, LEAD, LOCK_RETRY
@@ -31,7 +31,7 @@ class Pending:
     until: int
     fresh: int | None
     waited: bool
-    blocker: Blocker | None = None
+    blocker: KeyValue | None = None
     blocked: int | None = None
     """The fire that is to be skipped because of it."""
 
@@ -137,14 +137,14 @@ def _take_in(w: Worker, pending: Pending, result: Result, session: Session) -> F
     return True
 
 
-def _locked(w: Worker, pending: Pending, decision: Decision, blocker: Blocker | None) -> Flow[None]:
+def _locked(w: Worker, pending: Pending, decision: Decision, lock: KeyValue | None) -> Flow[None]:
     """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""
     due = decision.to_ms
     if pending.job.keeps_one and w.wall >= due:
         pending.until = yield from lock_waits.wait(w, pending.job, pending.base, pending.until)
         pending.waited = True
     elif w.wall >= due + LOCK_RETRY:
-        pending.blocker, pending.blocked = blocker, decision.claim_ms
+        pending.blocker, pending.blocked = lock, decision.claim_ms
     else:
         yield max(1, due + (0 if w.wall < due else LOCK_RETRY) - w.wall)
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from common.jobs.job import Overlap
 from common.protocol import fire_decisions
 from common.protocol.fire_decisions import Replaced, why_not_replaced
-from common.protocol.keys import RunId
+from common.protocol.keys import RunId, holder_of
 from common.protocol.kill import Kill
 from common.protocol.planned_job import PlannedJob
-from common.protocol.proposals import Blocker
-from common.protocol.txn import Get, Txn
+from common.protocol.txn import Get, KeyValue, Txn
 from tests.chaos.model.settings import KEYS
 from tests.chaos.model.world import Flow
 
@@ -32,9 +31,7 @@ def wait(w: Worker, job: PlannedJob, base: int, until: int) -> Flow[int]:
             w.handled[job.name] = job.revision, newest
             return base  # others look after it
         if lock is not None and newest > base and killed != lock.create_revision:
-            why = yield from _replace(
-                w, job, base, Blocker(run=lock.value.decode(), lock_revision=lock.create_revision)
-            )
+            why = yield from _replace(w, job, base, lock)
             if why is Replaced.MOVED:
                 return newest
             killed = lock.create_revision if why is Replaced.KILLED else killed
@@ -44,14 +41,14 @@ def wait(w: Worker, job: PlannedJob, base: int, until: int) -> Flow[int]:
         yield 1_000
 
 
-def _replace(w: Worker, job: PlannedJob, base: int, holder: Blocker) -> Flow[Replaced]:
+def _replace(w: Worker, job: PlannedJob, base: int, lock: KeyValue) -> Flow[Replaced]:
     if job.spec.overlap is not Overlap.REPLACE or w.session is None:
         return Replaced.UNKNOWN
-    kill = Kill(run_id=RunId.parse(holder.run), by="schedule", at_ms=w.wall, reason="replaced")
-    answer = yield fire_decisions.replace(KEYS, job, holder, kill, mark_ms=base, session=w.session)
+    kill = Kill(run_id=RunId.parse(holder_of(lock)), by="schedule", at_ms=w.wall, reason="replaced")
+    answer = yield fire_decisions.replace(KEYS, job, lock, kill, mark_ms=base, session=w.session)
     if answer is None or answer.succeeded:
         return Replaced.UNKNOWN if answer is None else Replaced.KILLED
-    why, _ = why_not_replaced(answer, holder, mark_ms=base)
+    why, _ = why_not_replaced(answer, lock, mark_ms=base)
     if why is Replaced.OLD_KILL:
         yield fire_decisions.forget_old_kill(answer)
     return why

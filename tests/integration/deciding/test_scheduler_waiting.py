@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.kill import Kill
-from common.protocol.proposals import Blocker
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn, TxnResult
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, World, planning
@@ -535,6 +535,17 @@ async def test_kill_whose_answer_is_lost_is_put_once(
         await world.mark_comes_to(NOON + MINUTE)
 
 
+ANOTHER = "job@1789999999000#1"
+
+
+async def lock_of_another_run(world: World) -> KeyValue:
+    """The job's lock is held by a run that the worker itself does not find in it, and so does not end."""
+    await world.lock("a run that cannot be killed")
+    there = await world.client.get(world.keys.lock("job"))
+    assert there is not None
+    return structs.replace(there, value=ANOTHER.encode())
+
+
 @pytest.mark.parametrize("what", ["session over", "edited", "decided", "locked anew", "killed"])
 async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
     client: EtcdClient, prefix: str, meeting: Meeting, what: str, monkeypatch: pytest.MonkeyPatch
@@ -542,11 +553,11 @@ async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
     monkeypatch.setattr("worker.plan.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix, clients=[meeting]) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
-        holder = Blocker(run="job@1789999999000#1", lock_revision=await world.lock("a run that cannot be killed"))
+        held = await lock_of_another_run(world)
         world.at(NOON + MINUTE)
         await waits(world)
         scheduler, keys = world.planners[0].scheduler, world.keys
-        lock, kill = keys.lock("job"), keys.kill(RunId.parse(holder.run))
+        lock, kill = held.key, keys.kill(RunId.parse(ANOTHER))
         steps: dict[str, list[Operation]] = {
             "session over": [Delete(world.planners[0].session.key)],
             "edited": [Put(keys.job("job"), b"another spec")],
@@ -556,7 +567,7 @@ async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
         }
         replace = scheduler._lock_waits.replace
         await meeting.writes_nothing(
-            prefix, lambda: replace(scheduler._pending_of["job"], holder), after=[steps[what]]
+            prefix, lambda: replace(scheduler._pending_of["job"], held), after=[steps[what]]
         )  # fmt: skip
         await world.settled()
 
@@ -567,14 +578,13 @@ async def test_older_kill_that_is_put_anew_meanwhile_stays(
     monkeypatch.setattr("worker.plan.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix, clients=[meeting]) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
-        run = "job@1789999999000#1"
-        kill = world.keys.kill(RunId.parse(run))
+        kill = world.keys.kill(RunId.parse(ANOTHER))
         await client.put(kill, b"a kill of an older run")
-        holder = Blocker(run=run, lock_revision=await world.lock("a run that cannot be killed"))
+        held = await lock_of_another_run(world)
         world.at(NOON + MINUTE)
         await waits(world)
         scheduler = world.planners[0].scheduler
         replace = scheduler._lock_waits.replace
         await meeting.writes_nothing(
-            prefix, lambda: replace(scheduler._pending_of["job"], holder), after=[[], [Put(kill, b"a kill")]]
+            prefix, lambda: replace(scheduler._pending_of["job"], held), after=[[], [Put(kill, b"a kill")]]
         )  # fmt: skip
