@@ -27,7 +27,7 @@ from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.planner import decide
-from common.protocol.proposals import Answer, Proposal
+from common.protocol.proposals import Answer
 from common.protocol.txn import Delete, Put, Txn
 from tests.support.cluster import EVERY_SECOND
 from tests.support.etcd_server import EtcdServer, usual_etcd
@@ -119,19 +119,18 @@ class _Runner:
 
     async def _claim(self) -> list[tuple[RunId, int]]:
         """The next fire of each job, with the revision of its claim."""
-        parts, now_ms = [], 0
+        proposals = []
         for job in self._jobs:
             plan_ms = job.schedule.next_after_ms(self._mark_ms[job.name])
             assert plan_ms is not None, "they fire every second"
-            now_ms = max(now_ms, plan_ms)
             decision = decide(
                 job.fires, job.spec.misfire, mark_ms=self._mark_ms[job.name], until_ms=plan_ms, now_ms=plan_ms
             )
             assert decision is not None, "a fire is due"
             self._mark_ms[job.name] = plan_ms
-            parts.append(self._claims.part(Proposal(job=job, decision=decision), session=self._session, now_ms=plan_ms))
+            proposals.append(self._claims.propose(job, decision, session=self._session, now_ms=plan_ms))
         won: list[tuple[RunId, int]] = []
-        for batch in self._claims.batches(parts, session=self._session, now_ms=now_ms):
+        for batch in self._claims.batches(proposals, session=self._session):
             results, rest = self._claims.read(batch, await self._etcd.txn(self._claims.transaction(batch)), sent=0.0)
             if rest or any(result.answer is not Answer.DONE for result in results):
                 raise WrongError("a claim was refused, and nobody else claims")

@@ -22,7 +22,7 @@ from common.protocol.keys import Keys, RunId, read_mark
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import decide
-from common.protocol.proposals import Answer, Proposal, Result
+from common.protocol.proposals import Answer, Result
 from common.protocol.request import Request
 from common.protocol.request_writes import claim_of
 from common.protocol.run import RunEntry
@@ -160,24 +160,24 @@ class SimulatedWorker:
             return  # each run that ends wakes it
         room = self.table.in_full(self.table.may_claim(now_ms / 1000))
         chosen = list(self._wanted.values())[: max(0, room)]
-        parts = []
+        proposals = []
         for job, plan_ms in chosen:
             del self._wanted[job.name]
             decision = decide(
                 job.fires, job.spec.misfire, mark_ms=job.base_before(plan_ms), until_ms=plan_ms, now_ms=now_ms
             )
             assert decision is not None, "each job has one fire, which it knows to be undecided"
-            parts.append(self._claims.part(Proposal(job=job, decision=decision), session=self._session, now_ms=now_ms))
-        for batch in self._claims.batches(parts, session=self._session, now_ms=now_ms):
+            proposals.append(self._claims.propose(job, decision, session=self._session, now_ms=now_ms))
+        for batch in self._claims.batches(proposals, session=self._session):
             again = batch
-            while again.parts:
+            while again.proposals:
                 answer = self._etcd.txn(self._claims.transaction(again))
                 results, rest = self._claims.read(again, answer, sent=0.0)
                 for result in results:
-                    self._answered(result, again.claim_ms)
+                    self._answered(result)
                 again = again.of(rest)
 
-    def _answered(self, result: Result, claim_ms: int) -> None:
+    def _answered(self, result: Result) -> None:
         job, plan_ms = result.proposal.job, result.proposal.decision.claim_ms
         assert plan_ms is not None
         by_hedge = job.name in self._hedged
@@ -188,7 +188,8 @@ class SimulatedWorker:
             return
         self._tries.claimed += 1
         self._tries.hedged += by_hedge
-        entry = self._claims.entry(result.proposal, session=self._session, claim_ms=claim_ms)
+        entry = result.proposal.entry
+        assert entry is not None, "it is a claim"
         self._won(RunId.planned(job.name, plan_ms), job, entry, result.revision)
 
     # Requests

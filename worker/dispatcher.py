@@ -115,7 +115,7 @@ class Dispatcher:
 
     def won(self, result: Result, session: Session) -> None:
         """Take over a claim that etcd has granted."""
-        proposal, entry = result.proposal, result.entry
+        proposal, entry = result.proposal, result.proposal.entry
         assert entry is not None, "it is a claim"
         self.add(
             Run(

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
 from msgspec import Struct
 
+from common.protocol.compares import Compare
 from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held
 from common.protocol.run import RunEntry, RunRecord
-from common.protocol.txn import KeyValue
+from common.protocol.txn import KeyValue, Operation, Put
 
 MAX_PROPOSALS: Final = 30
 """In one transaction: 4 compares each, and 3 operations in each branch, within etcd's 128."""
 
 
-class Proposal(Struct, frozen=True, kw_only=True, eq=False):
-    """One decision about one job, as this worker would have it."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class Proposal:
+    """One decision about one job, as this worker would have it, and its share in a transaction."""
 
     job: PlannedJob
     decision: Decision
@@ -26,8 +29,15 @@ class Proposal(Struct, frozen=True, kw_only=True, eq=False):
     """Past it, the claimed fire does not start any more."""
     blocker: KeyValue | None = None
     """Set: the fire is not claimed but recorded as skipped, for this lock is held."""
-    late: str | None = None
-    """Why those that it misses were not started in time, where that is known."""
+    compares: list[Compare]
+    then: list[Operation]
+    otherwise: list[Operation]
+    finals: list[RunRecord] = field(default_factory=list)
+    """The final records that it puts, which are to be delivered."""
+    entry: RunEntry | None = None
+    """The value of the run key, of a claim."""
+    witness: Put | None = None
+    """A run key that it puts, with a value that nobody else would put: there, it has been carried out."""
 
     @property
     def claims(self) -> bool:
@@ -99,10 +109,6 @@ class Result(Struct, frozen=True, kw_only=True):
     """DONE: of the transaction; fence and mod revision of the run."""
     sent: float = 0.0
     """DONE: the boot clock's time at which the transaction that succeeded was sent."""
-    entry: RunEntry | None = None
-    """DONE: the value of the run key, of a claim."""
-    finals: tuple[RunRecord, ...] = ()
-    """DONE: the final records that it put, which are to be delivered."""
     mark_ms: int | None = None
     """MARK_MOVED: where it is; None where it is missing or unreadable."""
     blocker: KeyValue | None = None

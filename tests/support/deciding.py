@@ -75,7 +75,7 @@ class Planner:
     def won(self, result: Result, session: Session) -> None:
         """Keeps the claim, and takes its slot."""
         self.won_results.append(result)
-        entry = result.entry
+        entry = result.proposal.entry
         assert entry is not None
         self.table.add(
             Run(

@@ -13,13 +13,12 @@ from common.errors import EtcdInDoubtError, EtcronError
 from common.etcd import Change, EtcdClient, Session
 from common.jobs.reader import parse_job
 from common.process.disk import Disk
-from common.protocol.fire_claims import Claims
+from common.protocol.fire_claims import Batch, Claims
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.kill import Kill
 from common.protocol.member import Identity, Member
 from common.protocol.planned_job import read_job
 from common.protocol.planner import Decision
-from common.protocol.proposals import Proposal
 from common.protocol.request import Request
 from common.protocol.run import RunEntry, RunRecord, Verdict
 from common.protocol.saved_job import SavedJob
@@ -178,10 +177,11 @@ class Workshop:
         assert kv is not None
         self.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
         decision = Decision(from_ms=plan_ms - SECOND, to_ms=plan_ms, claim_ms=plan_ms)
-        proposal = Proposal(job=read_job(name, kv), decision=decision, start_by_ms=plan_ms + grace_s * SECOND)
         now_ms, sent = self.clock.wall_ms(), self.clock.boottime()
-        part = self.claims.part(proposal, session=self.session, now_ms=now_ms)
-        [batch] = self.claims.batches([part], session=self.session, now_ms=now_ms)
+        proposal = self.claims.propose(
+            read_job(name, kv), decision, session=self.session, now_ms=now_ms, start_by_ms=plan_ms + grace_s * SECOND
+        )
+        batch = Batch(session=self.session, proposals=[proposal])
         [result], _ = self.claims.read(batch, await self.client.txn(self.claims.transaction(batch)), sent=sent)
         self.dispatcher.won(result, self.session)
         run = self.table.get(RunId.planned(name, plan_ms))

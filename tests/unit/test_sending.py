@@ -32,15 +32,15 @@ class Claims:
     """A transaction is the names of its jobs."""
 
     def transaction(self, batch: Any) -> list[str]:
-        return [part.proposal.job.sequence for part in batch.parts]
+        return [one.job.sequence for one in batch.proposals]
 
     def read(self, batch: Any, answer: Any, *, sent: float) -> Any:
         if answer.succeeded:
-            return [Result(proposal=part.proposal, answer=Answer.DONE) for part in batch.parts], []
-        stuck = [part for part in batch.parts if part.proposal.job.sequence == "locked"]
+            return [Result(proposal=one, answer=Answer.DONE) for one in batch.proposals], []
+        stuck = [one for one in batch.proposals if one.job.sequence == "locked"]
         return (
-            [Result(proposal=part.proposal, answer=Answer.LOCKED) for part in stuck],
-            [part for part in batch.parts if part not in stuck],
+            [Result(proposal=one, answer=Answer.LOCKED) for one in stuck],
+            [one for one in batch.proposals if one not in stuck],
         )
 
 
@@ -57,15 +57,14 @@ class Listener:
 @pytest.mark.parametrize("first", ["locked", "no"])
 async def test_what_is_sent_again_is_on_its_way_all_the_time(first: str) -> None:
     listener, clock, table = Listener(), FakeClock(), RunTable(4)
-    parts: Any = [
-        SimpleNamespace(proposal=SimpleNamespace(job=SimpleNamespace(sequence=name), claims=1, slots=1))
-        for name in (first, "a", "b", "c")
+    proposals: Any = [
+        SimpleNamespace(job=SimpleNamespace(sequence=name), claims=1, slots=1) for name in (first, "a", "b", "c")
     ]
     sending = Sending(
         client=cast(Any, Etcd()), claims=cast(Any, Claims()), doubts=cast(Any, None), refusals=Refusals(clock),
         table=table, listener=cast(Any, listener), clock=clock,
     )  # fmt: skip
-    sent = asyncio.create_task(sending.send(Batch(session=cast(Any, None), claim_ms=0, parts=parts)))
+    sent = asyncio.create_task(sending.send(Batch(session=cast(Any, None), proposals=proposals)))
     await asyncio.sleep(0)  # it begins
     while not sent.done():
         assert sending.in_flight == table.claiming_slots == 4 - len(listener.answers)

@@ -125,7 +125,7 @@ class Answers:
         """A proposal was carried out: its run is started, its records are delivered."""
         if result.proposal.claims:
             self._claimant.won(result, session)
-        for record in result.finals:
+        for record in result.proposal.finals:
             self._claimant.recorded(record, result.revision)
 
     def _update(self, pending: PendingJob, result: Result, session: Session) -> None:

@@ -64,13 +64,13 @@ class Doubts:
 
     async def settle(self, batch: Batch[Session], listener: DoubtListener) -> None:
         """Ends when nothing of the batch can be carried out any more that was not told."""
-        extra = {"action": "claim.in_doubt", "fires": len(batch.parts)}
-        _log.warning("%d decisions are in doubt: etcd gave no answer", len(batch.parts), extra=extra)
-        self.count += len(batch.parts)
+        extra = {"action": "claim.in_doubt", "fires": len(batch.proposals)}
+        _log.warning("%d decisions are in doubt: etcd gave no answer", len(batch.proposals), extra=extra)
+        self.count += len(batch.proposals)
         try:
             await self._settle(batch, listener, _FIRST_LOOK_S)
         finally:
-            self.count -= len(batch.parts)
+            self.count -= len(batch.proposals)
 
     async def _settle(self, batch: Batch[Session], listener: DoubtListener, pause_s: float) -> None:
         await asyncio.sleep(pause_s)
@@ -78,8 +78,8 @@ class Doubts:
         if is_over:
             for result in results:
                 listener.answered(result, batch.session)
-        elif len(batch.parts) > 1:
-            await asyncio.gather(*(self._settle(batch.of([part]), listener, 0) for part in batch.parts))
+        elif len(batch.proposals) > 1:
+            await asyncio.gather(*(self._settle(batch.of([one]), listener, 0) for one in batch.proposals))
         else:
             await self._watch(batch, results, listener)
 
@@ -118,14 +118,8 @@ class Doubts:
         results, again = self._claims.read(batch, answer, sent=sent)
         if answer.succeeded:
             return results, True
-        found = await self._client.get_many([part.witness.key for part in batch.parts if part.witness is not None])
+        found = await self._client.get_many([one.witness.key for one in batch.proposals if one.witness is not None])
         is_over = any(result.is_for_ever for result in results)
         # Read in this order: a transaction that was refused for ever, and is carried out nevertheless, was so before.
-        by_proposal = {id(refusal.proposal): refusal for refusal in results}
-        by_proposal |= {id(part.proposal): Result(proposal=part.proposal, answer=Answer.NOT_DONE) for part in again}
-        witnesses = [None if part.witness is None else found.get(part.witness.key) for part in batch.parts]
-        judged = [
-            found_carried_out(part, kv) or by_proposal[id(part.proposal)]
-            for part, kv in zip(batch.parts, witnesses, strict=True)
-        ]
-        return judged, is_over
+        refusals = [*results, *(Result(proposal=proposal, answer=Answer.NOT_DONE) for proposal in again)]
+        return [found_carried_out(refusal.proposal, found) or refusal for refusal in refusals], is_over

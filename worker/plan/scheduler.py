@@ -19,7 +19,7 @@ from typing import Any
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.protocol.fire_claims import Claims, Part
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, split_sequence
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held, decide
@@ -372,33 +372,33 @@ class Scheduler:
         began = self._clock.monotonic()
         room = self._table.in_full(self._table.may_claim(began, _WAITER)) if claims else 0
         waits_for = urgency = 0
-        parts: list[Part] = []
+        proposals: list[Proposal] = []
         while (pending := self._pending_jobs.line.first()) is not None:
-            part = self._part(pending, session, now_ms)
-            if part is not None and part.proposal.claims and room < part.proposal.slots:
-                waits_for, urgency = part.proposal.slots, pending.job.spec.priority
+            proposal = self._proposal(pending, session, now_ms)
+            if proposal is not None and proposal.claims and room < proposal.slots:
+                waits_for, urgency = proposal.slots, pending.job.spec.priority
                 self._short_since_ms = self._short_since_ms or now_ms
                 break
             self._pending_jobs.line.leave()
-            if part is None:
+            if proposal is None:
                 continue
-            room -= part.proposal.slots
+            room -= proposal.slots
             pending.busy = True
-            parts.append(part)
+            proposals.append(proposal)
             if self._clock.monotonic() - began > TURN_S:
                 self._alarm.ring()
                 break
         else:
             self._short_since_ms = None
         if claims:
-            had_some = any(part.proposal.claims for part in parts)
+            had_some = any(proposal.claims for proposal in proposals)
             self._table.wait_for(_WAITER, waits_for, urgency=urgency, had_some=had_some)
-        for batch in self._claims.batches(parts, session=session, now_ms=now_ms):
+        for batch in self._claims.batches(proposals, session=session):
             self.spawn(self._sending.send(batch), "decisions")
 
-    def _part(self, pending: PendingJob, session: Session, now_ms: int) -> Part | None:
+    def _proposal(self, pending: PendingJob, session: Session, now_ms: int) -> Proposal | None:
         """What to do first about the job's undecided fires; None where there is nothing, or no telling."""
-        job, part = pending.job, None
+        job, proposal = pending.job, None
         if not self._believes(job):
             pending.give_up()
             return None
@@ -410,17 +410,17 @@ class Scheduler:
             if decision is not None:
                 if decision.claim_ms != pending.blocked_ms:
                     pending.blocker = pending.blocked_ms = None
-                proposal = Proposal(
-                    job=job, decision=decision, blocker=pending.blocker, late=self._why_late(pending, decision),
+                proposal = self._claims.propose(
+                    job, decision, session=session, now_ms=now_ms, blocker=pending.blocker,
                     start_by_ms=start_by_ms(job, decision, now_ms, waited=pending.waited, held=self._held()),
+                    late=self._why_late(pending, decision),
                 )  # fmt: skip
-                part = self._claims.part(proposal, session=session, now_ms=now_ms)
         except Exception:  # whatever it is, it harms no other job
             extra = {"action": "decision.failed", "job": job.name}
             _log.exception("the fires of %r cannot be decided", job.name, extra=extra)
-        if part is None:
+        if proposal is None:
             pending.give_up()
-        return part
+        return proposal
 
     def _why_late(self, pending: PendingJob, decision: Decision) -> str | None:
         """What is known to have held up all that it misses; None: nothing, or they had waited for a lock as well."""

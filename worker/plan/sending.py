@@ -13,7 +13,7 @@ from common.etcd import EtcdClient, Session
 from common.etcd.pack import apart
 from common.etcd.settle import is_for_good, is_in_doubt
 from common.process import failpoints
-from common.protocol.fire_claims import Batch, Claims, Part
+from common.protocol.fire_claims import Batch, Claims
 from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.txn import TxnResult
 from worker.pacing import LARGE_CLAIM
@@ -59,15 +59,15 @@ class Sending:
         """Ends when every proposal of the batch has been answered; those in doubt, when they are settled. Their slots
         are counted from now on, also before it begins."""
         self._count(batch.proposals, 1)
-        return self._decide(batch, batch.parts)
+        return self._decide(batch, batch.proposals)
 
-    async def _decide(self, batch: Batch[Session], parts: Sequence[Part]) -> None:
+    async def _decide(self, batch: Batch[Session], proposals: Sequence[Proposal]) -> None:
         """These of the batch, which are counted. Where etcd is there and will not, the others are decided."""
-        await apart(parts, partial(self._send, batch), partial(self._refused, batch), at_once=True)
+        await apart(proposals, partial(self._send, batch), partial(self._refused, batch), at_once=True)
 
-    async def _send(self, of: Batch[Session], parts: Sequence[Part]) -> bool:
+    async def _send(self, of: Batch[Session], proposals: Sequence[Proposal]) -> bool:
         """Some of a batch in one transaction; EtcdRefusedError: for good, and none of them has been answered."""
-        batch, sent = of.of(parts), self._clock.boottime()
+        batch, sent = of.of(proposals), self._clock.boottime()
         if failpoints.armed and batch.claims:
             failpoints.hit("before_claim")
         try:
@@ -91,21 +91,21 @@ class Sending:
             self._tell(result, batch)
         if again:
             # Where nobody is ruled out, and yet it was refused, one has a run key in its way: each alone tells which.
-            left = [again] if results else [[part] for part in again]
+            left = [again] if results else [[proposal] for proposal in again]
             await asyncio.gather(*(self._decide(batch, some) for some in left))
         return True
 
     async def _answer(self, batch: Batch[Session]) -> TxnResult:
         """Of one transaction, or, where that is refused without a reason, of the same that asks for it."""
-        if len(batch.parts) >= LARGE_CLAIM:
+        if len(batch.proposals) >= LARGE_CLAIM:
             answer = await self._client.txn(self._claims.transaction(batch, asks_why=False))
             if answer.succeeded:
                 return answer
         return await self._client.txn(self._claims.transaction(batch))
 
-    def _refused(self, batch: Batch[Session], part: Part, error: EtcdRefusedError) -> None:
-        self._refusals.note(part.proposal.job.sequence, error)
-        self._tell(Result(proposal=part.proposal, answer=Answer.REFUSED), batch)
+    def _refused(self, batch: Batch[Session], proposal: Proposal, error: EtcdRefusedError) -> None:
+        self._refusals.note(proposal.job.sequence, error)
+        self._tell(Result(proposal=proposal, answer=Answer.REFUSED), batch)
 
     def _tell(self, result: Result, batch: Batch[Session]) -> None:
         self._count([result.proposal], -1)

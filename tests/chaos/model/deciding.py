@@ -92,18 +92,18 @@ def _read_mark(w: Worker, job: PlannedJob) -> Flow[int | None]:
 def _steps(w: Worker, pending: Pending) -> Flow[None]:
     job, goes_on = pending.job, True
     while goes_on and (session := w.session) is not None and w.view.jobs.get(job.name) is job:
-        proposal = _proposal(pending, w.wall)
+        proposal = _proposal(w, pending, session)
         if proposal is None:
             return
         if proposal.claims and w.free <= 0:
             yield 100  # it waits for a slot
             continue
-        result = yield from _send(w, _batch(w, proposal, session))
+        result = yield from _send(w, Batch(session=session, proposals=[proposal]))
         goes_on = yield from _take_in(w, pending, result, session)
 
 
-def _proposal(pending: Pending, now: int) -> Proposal | None:
-    job, waited = pending.job, pending.waited
+def _proposal(w: Worker, pending: Pending, session: Session) -> Proposal | None:
+    job, waited, now = pending.job, pending.waited, w.wall
     decision = decide(
         job.fires, job.spec.misfire, mark_ms=pending.base, until_ms=pending.until, now_ms=now, fresh_ms=pending.fresh,
         waited=waited,
@@ -113,7 +113,9 @@ def _proposal(pending: Pending, now: int) -> Proposal | None:
     if decision.claim_ms != pending.blocked:
         pending.blocker = pending.blocked = None
     start_by = start_by_ms(job, decision, now, waited=waited)
-    return Proposal(job=job, decision=decision, blocker=pending.blocker, start_by_ms=start_by)
+    return w.claims.propose(
+        job, decision, session=session, now_ms=now, blocker=pending.blocker, start_by_ms=start_by
+    )  # fmt: skip
 
 
 def _take_in(w: Worker, pending: Pending, result: Result, session: Session) -> Flow[bool]:
@@ -147,12 +149,6 @@ def _locked(w: Worker, pending: Pending, decision: Decision, lock: KeyValue | No
         pending.blocker, pending.blocked = lock, decision.claim_ms
     else:
         yield max(1, due + (0 if w.wall < due else LOCK_RETRY) - w.wall)
-
-
-def _batch(w: Worker, proposal: Proposal, session: Session) -> Batch[Session]:
-    part = w.claims.part(proposal, session=session, now_ms=w.wall)
-    [batch] = w.claims.batches([part], session=session, now_ms=w.wall)
-    return batch
 
 
 def _send(w: Worker, batch: Batch[Session]) -> Flow[Result]:
@@ -192,12 +188,12 @@ def _look(w: Worker, batch: Batch[Session]) -> Flow[Result | None]:
     sent, answer = w.world.now, (yield w.claims.transaction(batch))
     if answer is None:
         return None
-    result, [part] = _read(w, batch, answer, sent), batch.parts
-    if not answer.succeeded and part.witness is not None:
-        there = yield Txn((), [Get(part.witness.key)])
+    result, [proposal] = _read(w, batch, answer, sent), batch.proposals
+    if not answer.succeeded and proposal.witness is not None:
+        there = yield Txn((), [Get(proposal.witness.key)])
         if there is None:
             return None
-        result = found_carried_out(part, there.one(0)) or result
+        result = found_carried_out(proposal, {kv.key: kv for kv in there.kvs(0)}) or result
     return _taken(w, batch, result)
 
 
@@ -208,10 +204,12 @@ def _read(w: Worker, batch: Batch[Session], answer: TxnResult, sent: int) -> Res
 
 def _taken(w: Worker, batch: Batch[Session], result: Result) -> Result:
     """What was won is this worker's."""
-    for record in result.finals:
-        deliver(w, record, result.revision)
-    if result.entry is not None:
-        proposal, entry, fence = result.proposal, result.entry, result.revision
+    if result.answer is not Answer.DONE:
+        return result
+    proposal, entry, fence = result.proposal, result.proposal.entry, result.revision
+    for record in proposal.finals:
+        deliver(w, record, fence)
+    if entry is not None:
         run = Run(
             run_id=proposal.job.run_of(entry.plan_ms), job=proposal.job, entry=entry, fence=fence, mod_revision=fence,
             session=batch.session, sent=result.sent, start_by_ms=proposal.start_by_ms,

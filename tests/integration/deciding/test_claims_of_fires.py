@@ -13,7 +13,6 @@ from common.etcd import EtcdClient
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision
-from common.protocol.proposals import Proposal
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, Verdict
 from common.protocol.txn import Delete, Operation, Put, Txn, TxnResult
@@ -354,7 +353,8 @@ async def test_run_key_in_the_way_is_passed_over_only_if_all_is_as_it_was_when_f
         there = keys.run(RunId.planned("job", NOON + MINUTE))
         await client.put(there, b"somebody else's")
         decision = Decision(from_ms=NOON, to_ms=NOON + MINUTE, claim_ms=NOON + MINUTE)
-        proposal = Proposal(job=world.jobs["job"], decision=decision)
+        claims = world.planners[0].claims
+        proposal = claims.propose(world.jobs["job"], decision, session=session, now_ms=NOON + MINUTE)
         steps: dict[str, Operation] = {
             "session over": Delete(session.key),
             "edited": Put(keys.job("job"), b"another spec"),

@@ -12,7 +12,7 @@ import pytest
 from common.etcd import EtcdClient
 from common.protocol.placement import Candidate, Placement
 from common.protocol.planner import Decision
-from common.protocol.proposals import Answer, Proposal, Result
+from common.protocol.proposals import Answer, Result
 from common.protocol.run import Verdict
 from common.protocol.txn import KeyValue, Txn
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
@@ -203,8 +203,10 @@ async def test_new_membership_while_a_decision_is_on_its_way_is_not_forgotten(cl
         await wait_until(lambda: pending.look_again, description="it is looked at while it is busy")
         assert await world.mark() == NOON
         decision = Decision(from_ms=NOON, to_ms=NOON + MINUTE, claim_ms=NOON + MINUTE)
-        answer = Result(proposal=Proposal(job=pending.job, decision=decision), answer=Answer.NOT_DONE)
-        world.planners[0].scheduler._answers.answered(answer, world.planners[0].session)
+        planner = world.planners[0]
+        proposal = planner.claims.propose(pending.job, decision, session=planner.session, now_ms=NOON + MINUTE)
+        answer = Result(proposal=proposal, answer=Answer.NOT_DONE)
+        planner.scheduler._answers.answered(answer, planner.session)
         await world.mark_comes_to(NOON + MINUTE)
 
 
