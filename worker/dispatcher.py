@@ -29,7 +29,7 @@ from common.protocol.member import Identity
 from common.protocol.proposals import Result
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.run_writes import hand_on, take_over
-from common.protocol.txn import Share, Txn
+from common.protocol.txn import Txn
 from worker.admission import Admission
 from worker.kills import Kills
 from worker.launch import Launch
@@ -347,10 +347,9 @@ class Dispatcher:
             await steps.carry_out([])
 
     def _step_to_hand_on(self, run: Run) -> Step:
-        txn = self._handing_on(run)
         return Step(
-            Share(txn.compares, txn.then),
-            lambda _: self._handed_on(run), lambda: self._spawn(self._hand_on(run), "hand on"), str(run.run_id),
+            self._handing_on(run), lambda _: self._handed_on(run),
+            lambda: self._spawn(self._hand_on(run), "hand on"), str(run.run_id),
         )  # fmt: skip
 
     async def _hand_on(self, run: Run) -> None:

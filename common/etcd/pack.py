@@ -15,7 +15,7 @@ from typing import TypeVar
 from common.errors import EtcdRefusedError
 from common.etcd.client import EtcdClient
 from common.etcd.settle import Patience, answered, is_for_good
-from common.protocol.txn import Share, Txn
+from common.protocol.txn import Txn
 
 _ItemT = TypeVar("_ItemT")
 
@@ -24,7 +24,8 @@ _ItemT = TypeVar("_ItemT")
 class Step:
     """A conditional write for one run, and what it means when it was carried out, or refused."""
 
-    share: Share
+    txn: Txn
+    """Carried out together with those of others; what it would read of a refusal is not read then."""
     done: Callable[[int], None]
     """Told the revision."""
     refused: Callable[[], None]
@@ -44,8 +45,8 @@ async def together(
 
     async def all_of(steps: Sequence[Step]) -> bool:
         txn = Txn(
-            [compare for step in steps for compare in step.share.compares],
-            list(dict.fromkeys(operation for step in steps for operation in step.share.then)),  # one sentinel for all
+            [compare for step in steps for compare in step.txn.compares],
+            list(dict.fromkeys(operation for step in steps for operation in step.txn.then)),  # one sentinel for all
         )
         answer = await answered(partial(client.txn, txn), patience)
         if answer.succeeded:

@@ -24,7 +24,7 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.request_writes import NO_LIMIT_MS
 from common.protocol.run import EntryState, RunEntry
-from common.protocol.txn import Delete, Get, GetKey, Guards, KeyRevisions, KeyValue, Operation, Owner, Put, Share, Txn
+from common.protocol.txn import Delete, Get, GetKey, Guards, KeyRevisions, KeyValue, Operation, Owner, Put, Txn
 
 
 class ClaimedRun(Protocol):
@@ -113,17 +113,17 @@ def handed_on(run: ClaimedRun, *, now_ms: int) -> Request:
     )  # fmt: skip
 
 
-def free_lock(keys: Keys, run: ClaimedRun, follow_up: FollowUp) -> Share:
+def free_lock(keys: Keys, run: ClaimedRun, follow_up: FollowUp) -> Txn:
     """Once: the lock is compared with the claim that took it."""
     lock = keys.lock(run.run_id.job)
-    return Share([create_revision_is(lock, run.fence), *follow_up.compares], [Delete(lock), *follow_up.then])
+    return Txn([create_revision_is(lock, run.fence), *follow_up.compares], [Delete(lock), *follow_up.then])
 
 
-def say_ended(keys: Keys, run: ClaimedRun, follow_up: FollowUp) -> tuple[RunEntry, Share]:
+def say_ended(keys: Keys, run: ClaimedRun, follow_up: FollowUp) -> tuple[RunEntry, Txn]:
     """Once: the run key is compared. The run key's new value, too."""
     key, ended = keys.run(run.run_id), replace(run.entry, state=EntryState.ENDED)
     compares = [mod_revision_is(key, run.mod_revision), *follow_up.compares]
-    return ended, Share(compares, [Put(key, ended.to_json()), *follow_up.then])
+    return ended, Txn(compares, [Put(key, ended.to_json()), *follow_up.then])
 
 
 def keep_record(keys: Keys, run: ClaimedRun, final: RunEntry, follow_up: FollowUp) -> Txn:
@@ -165,7 +165,7 @@ def end(keys: Keys, run: LeftRun, becomes: RunEntry | KeyAfter, follow_up: Follo
     return Txn([*compares, *follow_up.compares], [*then, *follow_up.then])
 
 
-def forget(keys: Keys, run_id: RunId, *, mod_revision: int, is_killed: bool) -> Share:
+def forget(keys: Keys, run_id: RunId, *, mod_revision: int, is_killed: bool) -> Txn:
     """``is_killed``: a kill of it goes along.
 
     Without the sentinel, which only a real change may put: the steward may have swept it. Who misses this keeps the
@@ -173,7 +173,7 @@ def forget(keys: Keys, run_id: RunId, *, mod_revision: int, is_killed: bool) -> 
     """
     key = keys.run(run_id)
     deletions = [Delete(key), Delete(keys.kill(run_id))] if is_killed else [Delete(key)]
-    return Share([mod_revision_is(key, mod_revision)], deletions)
+    return Txn([mod_revision_is(key, mod_revision)], deletions)
 
 
 def delivered(key: str, revision: int) -> Txn:

@@ -169,11 +169,10 @@ class Shared(Protocol):
 
 
 class Share(Struct, frozen=True):
-    """What one run, or one key, needs of a transaction that it shares with others."""
+    """What a chain adds to the edit of its job, and a session's name to the beginning of the session."""
 
     compares: Sequence[Compare]
     then: Sequence[Operation]
-    otherwise: Sequence[Operation] = ()
 
 
 _ItemT = TypeVar("_ItemT")

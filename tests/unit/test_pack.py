@@ -11,13 +11,13 @@ from common.errors import EtcdBusyError, EtcdRefusedError
 from common.etcd.pack import Step, apart, together
 from common.etcd.settle import Bears, Patience
 from common.protocol.compares import absent
-from common.protocol.txn import MAX_BYTES, Get, Put, Share, Txn, TxnResult, packed
+from common.protocol.txn import MAX_BYTES, Get, Put, Txn, TxnResult, packed
 
 PATIENCE = Patience(bears=Bears.ABSENCE, pause_s=lambda _: 0)
 
 
-def share(*, compares: int = 1, puts: int = 1, reads: int = 0, size: int = 1) -> Share:
-    return Share(
+def share(*, compares: int = 1, puts: int = 1, reads: int = 0, size: int = 1) -> Txn:
+    return Txn(
         [absent(f"a{number}") for number in range(compares)],
         [Put(f"p{number}", b"x" * size) for number in range(puts)],
         [Get(f"g{number}") for number in range(reads)],
@@ -37,7 +37,7 @@ def share(*, compares: int = 1, puts: int = 1, reads: int = 0, size: int = 1) ->
         pytest.param([], 120, 0, [], id="none"),
     ],
 )
-def test_as_few_transactions_as_the_limits_allow(shares: list[Share], most: int, beside: int, sizes: list[int]) -> None:
+def test_as_few_transactions_as_the_limits_allow(shares: list[Txn], most: int, beside: int, sizes: list[int]) -> None:
     batches = list(packed(enumerate(shares), lambda one: one[1], most=most, beside=beside))
     assert [len(batch) for batch in batches] == sizes
     assert [number for batch in batches for number, _ in batch] == list(range(len(shares))), "in their order"
@@ -66,7 +66,7 @@ async def test_one_that_is_refused_holds_up_none_of_the_others() -> None:
         def done(revision: int) -> None:
             told[name] = f"done at {revision}"
 
-        return Step(Share([absent(name)], []), done, lambda: told.update({name: "stale"}), name)
+        return Step(Txn([absent(name)], []), done, lambda: told.update({name: "stale"}), name)
 
     def put_aside(step: Step, error: EtcdRefusedError) -> None:
         told[step.of] = str(error)

@@ -363,7 +363,7 @@ class Settlement:
 
     def _deleting(self, run_id: RunId, what: int | Run) -> Step:
         revision = what.mod_revision if isinstance(what, Run) else what
-        share = forget(self._keys, run_id, mod_revision=revision, is_killed=run_id in self._kills.by_run)
+        txn = forget(self._keys, run_id, mod_revision=revision, is_killed=run_id in self._kills.by_run)
 
         def done(_: int) -> None:
             if isinstance(what, Run):
@@ -373,7 +373,7 @@ class Settlement:
             if isinstance(what, Run):
                 self._changed.append(what)
 
-        return Step(share, done, refused, str(run_id))
+        return Step(txn, done, refused, str(run_id))
 
     async def _look_again(self) -> None:
         """Run keys that were not as believed: ours still (a write in doubt had been carried out), or not any more."""

@@ -59,7 +59,7 @@ class Steps:
                 break  # not one of them: the others wait for their turn
 
     async def _carry_out(self, steps: Iterable[Step]) -> None:
-        for batch in packed(steps, lambda step: step.share, most=MAX_STEPS):
+        for batch in packed(steps, lambda step: step.txn, most=MAX_STEPS):
             self.busy += len(batch)
             try:
                 await together(self._client, batch, PATIENT, self._put_aside)
@@ -181,13 +181,13 @@ class Unlocking:
                 self._on_unlocked(run)
 
             return Step(free_lock(self._keys, run, then), freed, lambda: self._refused(run, then), str(run.run_id))
-        entry, share = say_ended(self._keys, run, then)
+        entry, txn = say_ended(self._keys, run, then)
 
         def done(revision: int) -> None:
             run.entry, run.mod_revision, run.tried_again = entry, revision, then.tries_again
             self._on_unlocked(run)
 
-        return Step(share, done, lambda: self._on_changed(run), str(run.run_id))
+        return Step(txn, done, lambda: self._on_changed(run), str(run.run_id))
 
     def _refused(self, run: Run, then: FollowUp) -> None:
         """The lock is not its own any more; or what follows is not as believed."""

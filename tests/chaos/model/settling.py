@@ -107,11 +107,10 @@ def _known(w: Worker, run: Run) -> FollowUp | None:
 def _end(w: Worker, run: Run, follow_up: FollowUp) -> Flow[bool]:
     """Sent until it is answered; False: look again."""
     if run.entry.locked:
-        share = run_writes.free_lock(KEYS, run, follow_up)
-        answer = yield from patiently(Txn(share.compares, share.then))
+        answer = yield from patiently(run_writes.free_lock(KEYS, run, follow_up))
         return bool(answer.succeeded) or not follow_up.compares
-    ended, share = run_writes.say_ended(KEYS, run, follow_up)
-    answer = yield from patiently(Txn(share.compares, share.then))
+    ended, txn = run_writes.say_ended(KEYS, run, follow_up)
+    answer = yield from patiently(txn)
     if answer.succeeded:
         run.entry, run.mod_revision = ended, answer.revision
         return True
@@ -130,8 +129,7 @@ def delete_when_free(w: Worker, run: Run) -> Flow[None]:
 
 
 def _forgetting(w: Worker, run_id: RunId, revision: int) -> Txn:
-    share = run_writes.forget(KEYS, run_id, mod_revision=revision, is_killed=run_id in w.view.kills)
-    return Txn(share.compares, share.then)
+    return run_writes.forget(KEYS, run_id, mod_revision=revision, is_killed=run_id in w.view.kills)
 
 
 # Records that lie in their keys

@@ -201,16 +201,16 @@ MUTANTS: Final = (
         shared=(
             Patch(
                 file=_RUN_WRITES,
-                old="    return Share([create_revision_is(lock, run.fence), *follow_up.compares], "
+                old="    return Txn([create_revision_is(lock, run.fence), *follow_up.compares], "
                 "[Delete(lock), *follow_up.then])\n",
-                new="    return Share([create_revision_is(lock, run.fence)], [Delete(lock)])\n",
+                new="    return Txn([create_revision_is(lock, run.fence)], [Delete(lock)])\n",
             ),
             Patch(
                 file=_RUN_WRITES,
                 old="    compares = [mod_revision_is(key, run.mod_revision), *follow_up.compares]\n"
-                "    return ended, Share(compares, [Put(key, ended.to_json()), *follow_up.then])\n",
+                "    return ended, Txn(compares, [Put(key, ended.to_json()), *follow_up.then])\n",
                 new="    compares = [mod_revision_is(key, run.mod_revision)]\n"
-                "    return ended, Share(compares, [Put(key, ended.to_json())])\n",
+                "    return ended, Txn(compares, [Put(key, ended.to_json())])\n",
             ),
         ),
         model=(
