@@ -7,22 +7,24 @@ import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
 from worker.run import first_process
-from worker.run.first_process import Execution, Faults, Program
+from worker.run.first_process import Execution, Faults
 
 SHOWS = 'echo "$A $B"; pwd; umask; ls /proc/$$/fd; kill -PIPE $$'
 
 
-def execute(*programs: Program) -> list[int | None]:
+def execute(*programs: Callable[[Faults], Execution]) -> list[int | None]:
     """All of them together: of each the id of its process; None: it could not be executed."""
     faults = Faults()
     try:
-        together = [Execution(program, faults) for program in programs]
+        together = [program(faults) for program in programs]
         for execution in together:
             execution.begin()
         return [execution.pid if execution.has_executed() else None for execution in together]
@@ -34,8 +36,8 @@ def run(directory: Path, *arguments: str, environment: tuple[bytes, ...] = ()) -
     """Process id, exit status and output."""
     written = directory / "output"
     with open(os.devnull, "rb") as null, written.open("wb") as output:
-        program = Program(
-            arguments=arguments, environment=environment, directory=str(directory),
+        program = partial(
+            Execution, arguments=arguments, environment=environment, directory=str(directory),
             stdin=null.fileno(), output=output.fileno(), umask=0o027,
         )  # fmt: skip
         [became] = execute(program)
@@ -71,8 +73,8 @@ def test_of_several_together_each_fault_is_told_of_the_one_that_has_it(
     names = ["/bin/true", "/no/such/program", "/bin/sh", "./text", "/bin/true", "./no-such-program"]
     with open(os.devnull, "rb+") as null:
         became = execute(*(
-            Program(
-                arguments=(name, "-c", "exit 255"), environment=(), directory=str(tmp_path),
+            partial(
+                Execution, arguments=(name, "-c", "exit 255"), environment=(), directory=str(tmp_path),
                 stdin=null.fileno(), output=null.fileno(), umask=0,
             )
             for name in names
@@ -84,14 +86,14 @@ def test_what_was_executed_goes_on_where_nobody_can_see_whose_a_fault_is(tmp_pat
     """Descriptors are used up after the start: it must not be ended, nor be started once more."""
     with open(os.devnull, "rb+") as null:
         programs = [
-            Program(
-                arguments=(name,), environment=(), directory=str(tmp_path),
+            partial(
+                Execution, arguments=(name,), environment=(), directory=str(tmp_path),
                 stdin=null.fileno(), output=null.fileno(), umask=0,
             )
             for name in ("/bin/true", "/no/such/program")
         ]  # fmt: skip
         faults = Faults()
-        executions = [Execution(program, faults) for program in programs]
+        executions = [program(faults) for program in programs]
         for execution in executions:
             execution.begin()
         before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -108,13 +110,12 @@ def test_what_was_executed_goes_on_where_nobody_can_see_whose_a_fault_is(tmp_pat
 
 IN_ANOTHER_NAMESPACE = """
 import os
-from worker.run.first_process import Execution, Faults, Program
+from worker.run.first_process import Execution, Faults
 null, faults = os.open(os.devnull, os.O_RDWR), Faults()
-programs = [
-    Program(arguments=(name, "30"), environment=(), directory="/", stdin=null, output=null, umask=0)
+executions = [
+    Execution(faults, arguments=(name, "30"), environment=(), directory="/", stdin=null, output=null, umask=0)
     for name in (*["/bin/sleep"] * 6, "/no/such/program")
 ]
-executions = [Execution(program, faults) for program in programs]
 for execution in executions:
     execution.begin()
 for execution in executions:
@@ -137,8 +138,8 @@ def test_what_was_executed_goes_on_where_proc_is_another_namespaces() -> None:
 def test_directory_that_is_not_there_leaves_neither_a_process_nor_a_descriptor(tmp_path: Path) -> None:
     before, children = os.listdir("/proc/self/fd"), _children()
     with open(os.devnull, "rb+") as null:
-        program = Program(
-            arguments=("/bin/true",), environment=(), directory=str(tmp_path / "none"),
+        program = partial(
+            Execution, arguments=("/bin/true",), environment=(), directory=str(tmp_path / "none"),
             stdin=null.fileno(), output=null.fileno(), umask=0,
         )  # fmt: skip
         assert execute(program) == [None]

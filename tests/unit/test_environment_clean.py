@@ -10,16 +10,22 @@ from collections.abc import Iterator
 import pytest
 
 from common.protocol.keys import RunId
-from worker.launcher.environment import Marks, allowed_in, give_commands_default_signals, variables
+from worker.launcher.environment import (
+    allowed_in,
+    encoded,
+    give_commands_default_signals,
+    marks,
+    variables,
+)
 
-MARKS = Marks(run_id=RunId.planned("backup", 1_700_000_000_123, 2), plan_ms=1_700_000_000_123, fence=42,
+MARKS = marks(RunId.planned("backup", 1_700_000_000_123, 2), plan_ms=1_700_000_000_123, fence=42,
               worker="w1", instance="i1")  # fmt: skip
 
 
 def environment(**job_env: str) -> dict[str, str]:
     around = variables(user="ann", home="/home/ann", path="/usr/bin:/bin", shell="/bin/sh", job_env=allowed_in(job_env))
-    assert dict(os.fsdecode(mark).split("=", 1) for mark in MARKS.encoded()) == MARKS.variables()
-    return {**around, **MARKS.variables()}
+    assert dict(os.fsdecode(mark).split("=", 1) for mark in encoded(MARKS)) == MARKS
+    return {**around, **MARKS}
 
 
 def test_holds_these_variables_and_no_others() -> None:

@@ -39,7 +39,7 @@ from manager.views.shapes import drain_view, open_run_view, pause_view, worker_v
 from tests.support.nearly_ours import nearly
 from tests.support.stored import kv
 from worker.launch import Launch
-from worker.launcher.environment import Marks
+from worker.launcher.environment import encoded, marks
 from worker.lead.clock_book import ClockBook
 from worker.record.spool_segments import frame, record_of
 from worker.runs import Run
@@ -101,7 +101,7 @@ def use_request(request: Request) -> None:
     assert request.job_create_revision < 1 << 63
     spec = JobSpec(name="j", command=("x",))
     Launch(run_id=RUN, spec=spec, args=request.args, plan_ms=entry.plan_ms, fence=1, env=request.env)
-    Marks(run_id=RUN, plan_ms=entry.plan_ms, fence=1, worker="w", instance="i").encoded()
+    encoded(marks(RUN, plan_ms=entry.plan_ms, fence=1, worker="w", instance="i"))
     session = cast(Any, SimpleNamespace(id="1"))
     run = Run(
         run_id=request.run_id, job=JOBS[0], entry=entry, fence=1, mod_revision=1, session=session, sent=0.0,

@@ -12,7 +12,6 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from common.instants import iso
@@ -25,33 +24,24 @@ _REMEMBERED: Final = 256
 _RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """What a run's environment says of it, and what it is found by."""
+def marks(run_id: RunId, *, plan_ms: int, fence: int, worker: str, instance: str) -> dict[str, str]:
+    """The ``ETCRON_*`` variables of a run: what its environment says of it, and what it is found by."""
+    return {
+        "ETCRON_JOB": run_id.job_name,
+        RUN_MARK: str(run_id),
+        "ETCRON_PLAN_TIME": _iso(plan_ms),
+        "ETCRON_PLAN_MS": str(plan_ms),
+        "ETCRON_ATTEMPT": str(run_id.attempt),
+        "ETCRON_FENCE": str(fence),
+        "ETCRON_WORKER": worker,
+        INSTANCE_MARK: instance,
+    }
 
-    run_id: RunId
-    plan_ms: int
-    fence: int
-    worker: str
-    instance: str
 
-    def variables(self) -> dict[str, str]:
-        """The ``ETCRON_*`` variables of the run."""
-        return {
-            "ETCRON_JOB": self.run_id.job_name,
-            RUN_MARK: str(self.run_id),
-            "ETCRON_PLAN_TIME": _iso(self.plan_ms),
-            "ETCRON_PLAN_MS": str(self.plan_ms),
-            "ETCRON_ATTEMPT": str(self.run_id.attempt),
-            "ETCRON_FENCE": str(self.fence),
-            "ETCRON_WORKER": self.worker,
-            INSTANCE_MARK: self.instance,
-        }
-
-    def encoded(self) -> list[bytes]:
-        """The same, ``NAME=value`` each."""
-        # In one, for no name or value has a NUL: each by itself would cost as much as a pipe.
-        return os.fsencode("\0".join([f"{name}={value}" for name, value in self.variables().items()])).split(b"\0")
+def encoded(of_run: Mapping[str, str]) -> list[bytes]:
+    """The same, ``NAME=value`` each."""
+    # In one, for no name or value has a NUL: each by itself would cost as much as a pipe.
+    return os.fsencode("\0".join([f"{name}={value}" for name, value in of_run.items()])).split(b"\0")
 
 
 def allowed_in(job_env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -19,8 +19,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from msgspec import Struct
-
 from worker.machine.processes import is_only_forked
 
 IS_KNOWN: Final = sys.version_info[:2] <= (3, 13)
@@ -29,20 +27,6 @@ _WITH_VFORK: Final = True
 _NONE: Final = -1
 _MOST_TOLD: Final = 4000
 _NEXT_FAULT: Final = re.compile(rb"(?=(?:OSError|SubprocessError):)")
-
-
-class Program(Struct, frozen=True, kw_only=True):
-    """What to execute, and where. Descriptors stay the caller's."""
-
-    arguments: tuple[str, ...]
-    """The program first: its path."""
-    environment: Sequence[bytes]
-    """``NAME=value`` each."""
-    directory: str
-    stdin: int
-    output: int
-    """Standard output and standard error."""
-    umask: int
 
 
 class Faults:
@@ -102,20 +86,25 @@ class Execution:
 
     __slots__ = ("_faults", "_options", "pid")
 
-    def __init__(self, program: Program, faults: Faults) -> None:
-        """OSError: there are no descriptors to spare."""
+    def __init__(
+        self, faults: Faults, *, arguments: Sequence[str], environment: Sequence[bytes], directory: str, stdin: int,
+        output: int, umask: int,
+    ) -> None:  # fmt: skip
+        """``arguments``: the path of the program first. ``environment``: ``NAME=value`` each. ``output``: its standard
+        output and standard error. Descriptors stay the caller's. OSError: there are none to spare.
+        """
         self._faults = faults
         self.pid: int | None = None
         """Of its process, which the caller reaps."""
-        arguments = [os.fsencode(argument) for argument in program.arguments]
+        encoded = [os.fsencode(argument) for argument in arguments]
         read_end, write_end = faults.ends()
         self._options: tuple[Any, ...] = (
-            arguments, (arguments[0],),
+            encoded, (encoded[0],),
             True, (write_end,),  # closes all but this one, which the exec itself closes
-            program.directory, program.environment,
-            program.stdin, _NONE, _NONE, program.output, _NONE, program.output, read_end, write_end,
+            directory, environment,
+            stdin, _NONE, _NONE, output, _NONE, output, read_end, write_end,
             True, True, _NONE,  # signals as Python found them; a new session, and with it a group
-            None, None, None, program.umask,
+            None, None, None, umask,
             None, _WITH_VFORK,
         )  # fmt: skip
 

@@ -23,11 +23,11 @@ from typing import Final, TypeVar
 from common.clock import Clock
 from common.process import failpoints
 from worker.launch import Launch
-from worker.launcher.environment import Marks, allowed_in, variables
+from worker.launcher.environment import allowed_in, encoded, marks, variables
 from worker.launcher.link import Launcher, Process, Starting
 from worker.launcher.request import Request, boot_s
 from worker.launcher.unstartable import TooEarlyError, TooLateError, UnstartableError, shortage
-from worker.run.first_process import IS_KNOWN, Execution, Faults, Program
+from worker.run.first_process import IS_KNOWN, Execution, Faults
 from worker.run.running import Running
 
 _OPENAT2: Final = 437
@@ -239,14 +239,13 @@ class Spawner:
         if (directory := turn.files.directory(launch.spec.workdir or home)) is None:
             start.is_here = False
             return
-        program = Program(
-            arguments=launch.arguments, environment=[*around, *self._marks(launch).encoded()],
+        start.execution = Execution(
+            turn.faults, arguments=launch.arguments, environment=[*around, *encoded(self._marks(launch))],
             directory=directory, stdin=self._null, output=start.write_end, umask=_UMASK,
         )  # fmt: skip
-        start.execution = Execution(program, turn.faults)
 
-    def _marks(self, launch: Launch) -> Marks:
-        return Marks(run_id=launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
+    def _marks(self, launch: Launch) -> dict[str, str]:
+        return marks(launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
                      worker=self._worker, instance=self._instance)  # fmt: skip
 
     def _execute(self, start: Start) -> None:
@@ -273,7 +272,7 @@ class Spawner:
             arguments=launch.arguments, is_shell=isinstance(launch.spec.command, str),
             user=launch.spec.user, own=None if own is None else (own.user, own.home),
             workdir=launch.spec.workdir, path=self._path, shell=launch.shell, job_env=start.env,
-            marks=tuple(self._marks(launch).variables().items()),
+            marks=tuple(self._marks(launch).items()),
             allowed_s=None if launch.start_until is None else launch.start_until - start.started_s,
             ahead_s=None if launch.not_before_ms is None else (launch.not_before_ms - start.start_ms) / 1000,
             asked_s=time.time(), asked_boot_s=boot_s(),
