@@ -37,27 +37,21 @@ _TRIED_AGAIN: Final = (Verdict.FAILED, Verdict.TIMEOUT)
 
 
 class End(Struct, frozen=True, kw_only=True):
-    """The end of a run, as far as what follows depends on it."""
+    """The end of a run."""
 
-    run_id: RunId
     entry: RunEntry
-    verdict: Verdict
-    end_ms: int
-    exit_code: int | None = None
-    with_its_worker: bool = False
-    """It was given up with its worker, or ended by its shutdown, or because that was out of touch with etcd for too
-    long; not because somebody wished so."""
+    record: RunRecord
+    """``lost``: it was given up just now."""
     frees_lock: bool
     """Whether its transaction deletes the job's lock."""
 
-    @classmethod
-    def by(cls, entry: RunEntry, record: RunRecord, *, frees_lock: bool) -> Self:
-        """The end that this record tells of. A record ``lost`` says that the run was given up just now."""
-        return cls(
-            run_id=record.run_id, entry=entry, verdict=record.status,
-            end_ms=record.end_ms if record.end_ms is not None else entry.claim_ms, exit_code=record.exit_code,
-            with_its_worker=_went_with_its_worker(record), frees_lock=frees_lock,
-        )  # fmt: skip
+    @property
+    def run_id(self) -> RunId:
+        return self.record.run_id
+
+    @property
+    def at_ms(self) -> int:
+        return self.entry.claim_ms if self.record.end_ms is None else self.record.end_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,22 +105,19 @@ _IS_THERE: Final = FollowUp(tries_again=True)
 
 
 def may_be_tried_again(record: RunRecord) -> bool:
-    """Whether a job may have a run with this record tried again."""
-    return record.status in _TRIED_AGAIN or _went_with_its_worker(record)
-
-
-def _went_with_its_worker(record: RunRecord) -> bool:
-    is_taken_along = record.status is Verdict.KILLED and record.reason in _WITH_ITS_WORKER
-    return is_taken_along or record.status is Verdict.LOST
-
-
-def may_be_followed(end: End) -> bool:
-    """Whether a job may have such an end tried again: then etcd is asked what the job is now.
+    """Whether a job may have a run with this record tried again: then etcd is asked what the job is now.
 
     Who believes that it is not tried again writes nothing that etcd could refuse: a watch that is behind would cost the
     retry of a job that was resumed, or given one, a moment ago.
     """
-    return end.with_its_worker or end.verdict in _TRIED_AGAIN
+    return record.status in _TRIED_AGAIN or _went_with_its_worker(record)
+
+
+def _went_with_its_worker(record: RunRecord) -> bool:
+    """It was given up with its worker, or ended by its shutdown, or because that was out of touch with etcd for too
+    long; not because somebody wished so."""
+    is_taken_along = record.status is Verdict.KILLED and record.reason in _WITH_ITS_WORKER
+    return is_taken_along or record.status is Verdict.LOST
 
 
 def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
@@ -135,14 +126,14 @@ def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
         return None
     if end.run_id.plan_ms is not None and not job.spec.enabled:
         return None
-    spec = job.spec
-    if end.with_its_worker:
+    spec, record = job.spec, end.record
+    if _went_with_its_worker(record):
         may = spec.on_worker_lost is OnWorkerLost.RERUN and _attempts(end, job) <= max(1, spec.retry.limit)
         return Origin.RERUN if may else None
-    if end.verdict not in _TRIED_AGAIN or _attempts(end, job) > spec.retry.limit:
+    if record.status not in _TRIED_AGAIN or _attempts(end, job) > spec.retry.limit:
         return None
     codes = spec.retry.on_exit_codes
-    return Origin.RETRY if not codes or end.exit_code in codes else None
+    return Origin.RETRY if not codes or record.exit_code in codes else None
 
 
 def _attempts(end: End, job: PlannedJob) -> int:
@@ -159,7 +150,7 @@ def follow(keys: Keys, end: End, facts: Facts) -> FollowUp:
     if origin is None or (origin is Origin.RERUN and facts.is_killed):
         if not end.frees_lock or end.run_id.of_worker is not None:
             return NOTHING  # a run without the lock (its job was another then) is no part of the chain
-        return next_link(keys, job, end_ms=end.end_ms, last_plan_ms=end.entry.plan_ms)
+        return next_link(keys, job, end_ms=end.at_ms, last_plan_ms=end.entry.plan_ms)
     if facts.has_next:
         return _IS_THERE
     request = _attempt(end, job, origin, facts)
@@ -188,7 +179,7 @@ def merged(operations: Iterable[Put | Delete], then: FollowUp) -> list[Operation
 
 def _attempt(end: End, job: PlannedJob, origin: Origin, facts: Facts) -> Request:
     entry, retry = end.entry, job.spec.retry
-    not_before_ms, is_retry = end.end_ms, origin is Origin.RETRY
+    not_before_ms, is_retry = end.at_ms, origin is Origin.RETRY
     if is_retry:
         not_before_ms += retry.delay_ms(str(RunId(end.run_id.job, end.run_id.fire)), _attempts(end, job))
     # A newer fire takes the place of this one's retry where they may not run side by side.

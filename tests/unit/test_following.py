@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from common.instants import from_ms, parse_duration
 from common.jobs.job import JobSpec, OnWorkerLost, Overlap
@@ -34,7 +33,9 @@ def job(spec: JobSpec = SPEC, *, created: int = 5) -> PlannedJob:
     return planned(spec, anchor_ms=PLAN_MS - 1, revision=20, created=created)
 
 
-def end(verdict: Verdict = Verdict.FAILED, *, attempt: int = 1, fire: str | None = None, **changes: Any) -> End:
+def end(
+    verdict: Verdict = Verdict.FAILED, *, attempt: int = 1, fire: str | None = None, sequence: str = "j", **changes: Any
+) -> End:
     entry = RunEntry(
         state=EntryState.OPEN, worker="w1", revision=8, locked=True, plan_ms=PLAN_MS, claim_ms=PLAN_MS - 100,
         by="me", note="why", args=("a",), env={"K": "v"}, create_ms=changes.pop("create_ms", None),
@@ -42,8 +43,8 @@ def end(verdict: Verdict = Verdict.FAILED, *, attempt: int = 1, fire: str | None
     frees_lock = changes.pop("frees_lock", True)
     exit_code = 1 if verdict is Verdict.FAILED else None
     values: dict[str, Any] = {"status": verdict, "end_ms": END_MS, "exit_code": exit_code} | changes
-    record = RunRecord(run_id=RunId("j", fire or str(PLAN_MS), attempt), **values)
-    return End.by(entry, record, frees_lock=frees_lock)
+    record = RunRecord(run_id=RunId(sequence, fire or str(PLAN_MS), attempt), **values)
+    return End(entry=entry, record=record, frees_lock=frees_lock)
 
 
 def after(one: End, spec: JobSpec | None = SPEC, **facts: Any) -> FollowUp:
@@ -123,7 +124,7 @@ def test_retry_goes_elsewhere_where_the_policy_says_so() -> None:
     request = after(end(), spec).request
     assert request is not None
     assert request.avoid == "w1"
-    own = structs.replace(end(), run_id=RunId("j~w1", str(PLAN_MS)))
+    own = end(sequence="j~w1")
     request = after(own, replace(spec, broadcast=True)).request
     assert request is not None
     assert (request.run_id.job, request.avoid) == ("j~w1", None)

@@ -82,7 +82,7 @@ def use_entry(entry: RunEntry) -> None:
         use_record(record)
         for status in Verdict:
             ended = RunRecord(run_id=RUN, status=status, end_ms=NOW)
-            then = follow(KEYS, End.by(entry, ended, frees_lock=True), Facts(job=job))
+            then = follow(KEYS, End(entry=entry, record=ended, frees_lock=True), Facts(job=job))
             if then.request is not None:
                 Request.from_json(then.request.to_json(), run_id=then.request.run_id)
     RunEntry.from_json(entry.to_json())

@@ -19,7 +19,7 @@ from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.kill import Kill
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, RunEntry, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob, Signed
 from common.protocol.signatures import Seal, Trust
 from common.signing.keys import KeyFileError, PublicKeys, Signer, make_pair, public_path
@@ -206,7 +206,8 @@ def test_a_grant_goes_along_with_every_attempt(seal: Seal) -> None:
             scope=asked.scope,
         ).to_json()
     )
-    end = End(run_id=asked.run_id, entry=entry, verdict=Verdict.FAILED, end_ms=NOW_MS, frees_lock=False)
+    record = RunRecord(run_id=asked.run_id, status=Verdict.FAILED, end_ms=NOW_MS)
+    end = End(entry=entry, record=record, frees_lock=False)
     job = kv(KEYS.job("j"), signed(seal).to_json(), 1, created=1)
     retry = parse_job({"name": "j", "command": "x", "cronExpr": "@hourly", "retry": {"limit": 1}})
     planned = PlannedJob.of(SavedJob(spec=retry, anchor_ms=0), job)

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from common.errors import EtcdCompactedError, EtcronError
 from common.etcd import EtcdClient
-from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_followed
+from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_tried_again
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunEntry, RunRecord
 from common.protocol.run_writes import KeyAfter, LeftRun, end
@@ -26,7 +26,7 @@ class FollowUps:
 
     def known(self, end: End) -> FollowUp | None:
         """What follows, by the catalog alone: so it is for nearly every run. None: etcd has to be asked."""
-        if may_be_followed(end):
+        if may_be_tried_again(end.record):
             return None
         return follow(self._keys, end, Facts(job=self._catalog.of_run(end.run_id)))
 
@@ -64,7 +64,7 @@ async def end_run(
     for _ in range(_TRIES):
         follow_up = NOTHING
         if not run.has_ended:
-            [follow_up] = await follow_ups.asked([End.by(run.entry, record, frees_lock=run.holds_lock)])
+            [follow_up] = await follow_ups.asked([End(entry=run.entry, record=record, frees_lock=run.holds_lock)])
         result = await client.txn(end(keys, run, becomes, follow_up, only_if=only_if))
         if result.succeeded:
             return result.revision

@@ -199,7 +199,7 @@ class Unlocking:
 
 def _end_of(run: Run) -> End:
     assert run.record is not None, "it has ended"
-    return End.by(run.entry, run.record, frees_lock=run.holds_lock)
+    return End(entry=run.entry, record=run.record, frees_lock=run.holds_lock)
 
 
 def is_own(run: Run, lock: KeyRevisions | None) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from common.protocol import run_writes
-from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_followed
+from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_tried_again
 from common.protocol.keys import RunId
 from common.protocol.records import claimed_record
 from common.protocol.run import RunEntry, RunRecord, Verdict
@@ -43,7 +43,7 @@ def followed(end: End, answer: Any) -> FollowUp:
 def end_left(run: LeftRun, record: RunRecord, becomes: RunEntry | KeyAfter, only_if: Guards = ()) -> Flow[int | None]:
     """End a run in its worker's place: the revision; 0: not as it was; None: in doubt."""
     for _ in range(20):
-        follow_up, end = NOTHING, End.by(run.entry, record, frees_lock=run.holds_lock)
+        follow_up, end = NOTHING, End(entry=run.entry, record=record, frees_lock=run.holds_lock)
         if not run.has_ended:
             answer = yield look(end)
             if answer is None:
@@ -95,13 +95,13 @@ def settle(w: Worker, run: Run, status: Verdict, reason: str) -> Flow[None]:
 
 def _end_of(run: Run) -> End:
     assert run.record is not None, "it has ended"
-    return End.by(run.entry, run.record, frees_lock=run.holds_lock)
+    return End(entry=run.entry, record=run.record, frees_lock=run.holds_lock)
 
 
 def _known(w: Worker, run: Run) -> FollowUp | None:
     """What follows, by the view alone: so it is for nearly every run. None: etcd has to be asked."""
     end = _end_of(run)
-    return None if may_be_followed(end) else follow(KEYS, end, Facts(job=w.view.jobs.get(run.run_id.job)))
+    return None if may_be_tried_again(end.record) else follow(KEYS, end, Facts(job=w.view.jobs.get(run.run_id.job)))
 
 
 def _end(w: Worker, run: Run, follow_up: FollowUp) -> Flow[bool]:
