@@ -13,9 +13,11 @@ from playwright.async_api import Route, expect
 from common.clock import SystemClock
 from tests.console.console import Console, choose, script_of_ours, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 LOOKS_AFTER_AN_EVENT = 2
+LOOKS_BEFORE_ITS_OWN = 2
+"""As the page is opened, and at the stream's greeting."""
 # Without the shared worker the page has a stream of its own, which a test can cut off.
 NO_SHARED_WORKER = "delete window.SharedWorker;"
 
@@ -206,6 +208,78 @@ async def test_page_asks_again_after_an_error_that_no_event_ends(
     await expect(page.locator("#problem")).to_have_text("no answer in time")
     await page.unroute(calls)
     await expect(page.locator("#problem")).to_be_empty()
+
+
+@pytest.mark.parametrize(
+    ("path", "calls", "place"),
+    [
+        ("/jobs?q={name}", r"/api/v1/jobs\?", "#problem"),
+        ("/runs?job={name}", r"/api/v1/runs\?", "#problem"),
+        ("/jobs/{name}", "/api/v1/jobs/{name}$", "#health"),
+    ],
+)
+async def test_page_asks_again_after_a_warning_that_no_event_ends(
+    console: Console, cluster: Cluster, name: str, path: str, calls: str, place: str
+) -> None:
+    """As where the log store was too slow for one call, and in time for what tells how it is."""
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open("about:blank", watched=False)
+    warned, looks = asyncio.Event(), itertools.count(1)
+
+    async def warn(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, json={**await answer.json(), "warnings": ["no results in time"]})
+        if next(looks) > LOOKS_BEFORE_ITS_OWN:
+            warned.set()
+
+    await page.route(re.compile(calls.format(name=name)), warn)
+    await page.goto(path.format(name=name))
+    said = page.locator(place).filter(has_text=re.compile("no results in time|Results are unknown"))
+    await expect(said).to_have_count(1)
+    async with asyncio.timeout(PATIENCE_S):
+        await warned.wait()
+    await page.unroute_all(behavior="wait")
+    await expect(said).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("path", "call", "place", "looks"),
+    [
+        ("/account", "/sessions", "#problem", 1),
+        ("/access", "/users", "#problem", 1),
+        ("/audit", "/audit", "#problem", 1),
+        ("/jobs/{name}/edit", "/jobs/{name}", "#problem", 1),
+        ("/jobs/{name}#versions", "/jobs/{name}/versions", "#versions-problem", LOOKS_BEFORE_ITS_OWN + 1),
+    ],
+)
+async def test_page_that_hears_of_no_change_asks_again_after_an_error(
+    console: Console,
+    cluster: Cluster,
+    administrator: dict[str, str],
+    name: str,
+    path: str,
+    call: str,
+    place: str,
+    looks: int,
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open("about:blank", watched=False, extra_http_headers=administrator)
+    refused, refusals = asyncio.Event(), itertools.count(1)
+
+    async def refuse(route: Route) -> None:
+        if next(refusals) == looks:
+            refused.set()
+        await route.fulfill(status=503, content_type="application/problem+json", body='{"detail": "no answer in time"}')
+
+    calls = re.compile(rf"/api/v1{call.format(name=name)}(\?|$)")
+    await page.route(calls, refuse)
+    await page.goto(path.format(name=name))
+    await expect(page.locator(place)).to_have_text("no answer in time")
+    async with asyncio.timeout(PATIENCE_S):
+        await refused.wait()
+    await page.unroute(calls)
+    await expect(page.locator(place)).to_be_empty()
+    await expect(page.locator("#job-form")).to_be_visible(visible="edit" in path)
 
 
 async def test_workers_come_and_go_by_themselves(console: Console, cluster: Cluster) -> None:

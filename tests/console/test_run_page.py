@@ -69,6 +69,21 @@ async def test_a_run_is_seen_while_it_goes(console: Console, cluster: Cluster, n
     await expect(page.locator("#life li").first).to_contain_text("Created")
 
 
+async def test_run_can_be_started_again_though_its_job_was_not_read_at_first(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    asked = await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
+    page = await console.open("about:blank", watched=False)
+    calls = re.compile(rf"/api/v1/jobs/{name}$")
+    await page.route(calls, lambda route: route.fulfill(status=503))
+    await page.goto(path_of(asked["runId"]))
+    await expect(page.locator("#state")).to_have_text(" success")
+    await page.unroute(calls)
+    await page.locator("#again").click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+
+
 async def test_what_was_seen_of_a_run_that_is_lost_stays(console: Console, cluster: Cluster, name: str) -> None:
     """Its worker was killed, say: then the record has no output."""
     await cluster.save(name, TALKS, "@yearly")

@@ -4,6 +4,8 @@
 const HEARD_MS = 500;
 /** All that a page asks for by itself is at least so far apart. */
 const APART_MS = 1000;
+/** How soon it looks whether what was wrong has passed. */
+const PASSED_MS = 5000;
 let askedMs = -Infinity;
 
 /** Whether the page may ask for something by itself now; if so, it has. */
@@ -41,6 +43,11 @@ export class Refresher {
     this.want(this.everyMs);
   }
 
+  /** What was answered tells of something wrong, which may pass with no event that says so. */
+  later() {
+    this.want(Math.max(PASSED_MS, this.everyMs));
+  }
+
   /** Something has changed, which may show only a while later: look, and look once more then. */
   changed() {
     this.twice = true;
@@ -72,11 +79,10 @@ export class Refresher {
     if (this.going !== going) return;
     this.going = null;
     this.lastMs = performance.now();
-    if (this.spacingMs < Infinity) this.want(this.spacingMs);
-    else if (this.twice) {
+    if (this.twice && this.spacingMs > this.everyMs) {
       this.twice = false;
       this.soon();
-    }
+    } else if (this.spacingMs < Infinity) this.want(this.spacingMs);
   }
 
   /** @param {number} spacingMs */

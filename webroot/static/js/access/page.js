@@ -20,7 +20,7 @@ const shown = { users: [], services: [], bindings: [] };
 
 export function start() {
   if (!isForMe()) return Promise.resolve();
-  const page = new Refresher(load);
+  const page = new Refresher((signal) => load(signal, () => page.later()));
   const again = (/** @type {boolean} */ done) => done && void page.now();
   byId("new-user").addEventListener("click", async () => again(await newUser()));
   byId("new-service").addEventListener("click", async () => again(await newService()));
@@ -39,8 +39,8 @@ const subjects = () => [
   ...new Set(shown.users.flatMap(({ groups = [] }) => groups.map((/** @type {string} */ one) => `group:${one}`))),
 ];
 
-/** @param {AbortSignal} signal */
-async function load(signal) {
+/** @param {AbortSignal} signal @param {() => void} later */
+async function load(signal, later) {
   try {
     const [users, services, bindings] = await Promise.all(["/users", "/services", "/bindings"].map((path) => all(path, signal)));
     Object.assign(shown, { users, services, bindings });
@@ -52,6 +52,7 @@ async function load(signal) {
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
+    if (error.mayPass) later();
   }
   byId("users").setAttribute("aria-busy", "false");
 }

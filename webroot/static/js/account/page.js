@@ -17,7 +17,7 @@ import { shownOnce } from "../token.js";
 const DAYS = "90";
 
 export function start() {
-  const page = new Refresher(load);
+  const page = new Refresher((signal) => load(signal, () => page.later()));
   showWho();
   byId("new-token").addEventListener("click", async () => (await newToken()) && page.now());
   byId("change-password").addEventListener("click", () => void changePassword());
@@ -47,8 +47,8 @@ function showWho() {
 /** Whether tokens can be the caller's: they belong to users and service accounts. */
 const isUser = () => (caller()?.subjects ?? []).some((one) => one.startsWith("user:"));
 
-/** @param {AbortSignal} signal */
-async function load(signal) {
+/** @param {AbortSignal} signal @param {() => void} later */
+async function load(signal, later) {
   try {
     const [sessions, tokens] = await Promise.all([get("/sessions", { signal }), get("/tokens", { signal })]);
     byId("change-password").hidden = sessions.items.find((/** @type {any} */ one) => one.current)?.way !== "password"; // others have none here
@@ -70,6 +70,7 @@ async function load(signal) {
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
+    if (error.mayPass) later();
   }
 }
 

@@ -19,7 +19,7 @@ export function start() {
   if (!isForMe()) return Promise.resolve();
   const form = /** @type {HTMLFormElement} */ (byId("filters"));
   const pager = new Pager(t("pager.label"), () => void list.now());
-  const list = new Refresher((signal) => load(pager, signal));
+  const list = new Refresher((signal) => load(pager, signal, () => list.later()));
   let typing = 0;
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", ({ target }) => {
@@ -56,8 +56,8 @@ const COLUMNS = [
   { key: "details", draw: details, className: "wraps" },
 ];
 
-/** @param {Pager} pager @param {AbortSignal} signal */
-async function load(pager, signal) {
+/** @param {Pager} pager @param {AbortSignal} signal @param {() => void} later */
+async function load(pager, signal, later) {
   try {
     const wanted = JSON.stringify(query());
     const { items, nextCursor, warnings = [] } = await get("/audit", { query: { ...asked(), cursor: pager.cursor, limit: 50 }, signal });
@@ -65,9 +65,11 @@ async function load(pager, signal) {
     redraw(byId("entries"), items.length ? h("div", { class: "scroll-x", role: "group", tabindex: 0, "aria-label": t("title.audit") },
       grid(t("title.audit"), COLUMNS, items, "auto stack", ({ hash }) => hash)) : h("p", { class: "empty" }, icon("info-circle"), " ", t(nextCursor ? "audit.none.here" : "audit.none")), pager.buttons(nextCursor));
     note(byId("problem"), warnings.join("; ") || null, "info");
+    if (warnings.length) later();
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
+    if (error.mayPass) later();
   }
   byId("entries").setAttribute("aria-busy", "false");
 }

@@ -18,6 +18,8 @@ import { drawSections, startUnfolding } from "./sections.js";
 import { fieldsOf, same, specOf } from "./spec.js";
 
 const CHECK_MS = 600;
+/** How soon it looks whether what kept the job from being read has passed. */
+const AGAIN_MS = 5000;
 
 /** What is being edited: what it was when it was read, and the revision of that; `begun`: what is in the form and saved. */
 const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {}, saved: false };
@@ -91,8 +93,12 @@ async function begin(target) {
     note(byId("problem"), error.message);
     byId("job-form").hidden = true; // there is nothing to edit
     byId("job-form").setAttribute("aria-busy", "false");
-    return false;
+    if (!error.mayPass) return false;
+    await new Promise((resolve) => window.setTimeout(resolve, AGAIN_MS));
+    return begin(target);
   }
+  byId("job-form").hidden = false;
+  note(byId("problem"), null);
   show(edit.base);
   edit.begun = readInputs();
   if (target) {

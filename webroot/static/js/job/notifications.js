@@ -17,6 +17,7 @@ export function showNotifications(name) {
   const told = new Refresher(async (signal) => {
     const found = await get(`${jobPath(name)}/notifications`, { signal }).catch((error) => {
       if (signal.aborted) throw error;
+      if (error.mayPass) told.later();
       return null; // the head says what is away, or that there is no such job
     });
     if (!found) return;

@@ -46,10 +46,10 @@ export async function start(name) {
     void page.now();
   });
   /** @type {Shown} */
-  const shown = { name, job: null, isGone: false, tabs, fires: new Fires(name, () => void page.now()), versions: new Versions(name, again) };
+  const shown = { name, job: null, isGone: false, tabs, fires: new Fires(name, () => void page.now()), versions: new Versions(name, again, () => page.later()) };
   const page = new Refresher(async (signal) => {
     try {
-      await load(shown, signal);
+      if ((await load(shown, signal)).length) page.later();
     } catch (error) {
       if (signal.aborted) throw error;
       if (error.status === 404) return showMissing(name, error.message);
@@ -75,7 +75,7 @@ export async function start(name) {
   if (tabs.open === "overview" && !byId("job").hidden) await draw();
 }
 
-/** @param {Shown} shown @param {AbortSignal} signal */
+/** @param {Shown} shown @param {AbortSignal} signal @returns {Promise<string[]>} warnings of what it shows */
 async function load(shown, signal) {
   const { name, fires, versions, tabs } = shown;
   try {
@@ -99,6 +99,7 @@ async function load(shown, signal) {
   const failed = parts.find(({ status }) => status === "rejected"); // only now: else what is late could come after what is newer
   if (failed) throw failed.reason;
   note(byId("problem"), job?.problem ?? null); // while they fail, what is said stays
+  return [job, /** @type {any} */ (parts[1]).value].flatMap((one) => one?.warnings ?? []);
 }
 
 /** There is no such job, and there was none. @param {string} name @param {string} message */

@@ -18,14 +18,14 @@ const COUNTED_MS = 70_000;
 export function showStatisticsWhenOpened(name) {
   const details = byId("statistics-of");
   const isOpen = () => details.hasAttribute("open");
-  const days = new Refresher((signal) => load(name, signal), COUNTED_MS);
+  const days = new Refresher((signal) => load(name, signal, () => days.later()), COUNTED_MS);
   details.addEventListener("toggle", () => isOpen() && void days.now());
   on(["runs"], ({ jobs }) => isOpen() && name in jobs && days.changed());
   on(["again"], () => isOpen() && days.changed());
 }
 
-/** @param {string} name @param {AbortSignal} signal */
-async function load(name, signal) {
+/** @param {string} name @param {AbortSignal} signal @param {() => void} later */
+async function load(name, signal, later) {
   const box = byId("statistics");
   try {
     const { items } = await get("/statistics", { query: { job: name, days: DAYS }, signal });
@@ -34,6 +34,7 @@ async function load(name, signal) {
   } catch (error) {
     if (signal.aborted) throw error;
     note(box, error.message, error.status === 404 ? "info" : "bad");
+    if (error.mayPass) later();
   }
 }
 

@@ -21,10 +21,11 @@ function whatOf({ action, changed, changes = [], pausedReason }) {
 }
 
 export class Versions {
-  /** @param {string} name @param {() => void} restored */
-  constructor(name, restored) {
+  /** @param {string} name @param {() => void} restored @param {() => void} later it may be loaded in a while */
+  constructor(name, restored, later) {
     this.name = name;
     this.restored = restored;
+    this.later = later;
     this.path = `${jobPath(name)}/versions`;
     /** @type {any[]} newest first */
     this.items = [];
@@ -50,6 +51,7 @@ export class Versions {
     } catch (error) {
       if (signal?.aborted) throw error;
       note(byId("versions-problem"), error.message, error.status === 404 ? "info" : "bad");
+      if (error.mayPass) this.later();
       return null;
     }
   }

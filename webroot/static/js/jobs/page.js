@@ -24,9 +24,9 @@ const BY_RUNS = ["running", "failing"];
 
 export function start() {
   const table = new JobTable(document.querySelector("#jobs tbody"));
-  const list = new Refresher((signal) => load(table, picked, signal, () => list.soon()));
+  const list = new Refresher((signal) => load(table, picked, signal, list));
   const picked = new Picked(table, () => changed(list));
-  const workers = new Refresher(showHealthy, WORKERS_EVERY_MS);
+  const workers = new Refresher((signal) => showHealthy(signal, () => workers.later()), WORKERS_EVERY_MS);
   startFilters(list);
   startMenus(table, () => changed(list));
   delegate(byId("pager"), "click", "[data-cursor]", ({ dataset: { cursor } }) => {
@@ -60,8 +60,8 @@ function changed(list) {
 /** A saved job may belong into the list that is shown, or on a page of its own: on the first page one looks again. */
 const matters = (names, table) => !query().cursor || names.some((name) => table.job(name));
 
-/** @param {JobTable} table @param {Picked} picked @param {AbortSignal} signal @param {() => void} again */
-async function load(table, picked, signal, again) {
+/** @param {JobTable} table @param {Picked} picked @param {AbortSignal} signal @param {Refresher} list which loads it */
+async function load(table, picked, signal, list) {
   const wanted = query();
   const element = byId("jobs");
   try {
@@ -72,11 +72,12 @@ async function load(table, picked, signal, again) {
     table.show(known, (name) => picked.jobs.has(name));
     picked.draw(page.total ?? null);
     note(byId("problem"), page.warnings.join("; ") || null, "warn");
+    if (page.warnings.length) list.later();
     showTotal(page, wanted);
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
-    if (error.mayPass) again();
+    if (error.mayPass) list.soon();
   } finally {
     element.setAttribute("aria-busy", "false");
   }
@@ -122,8 +123,8 @@ function nothingYet() {
 /** What a row becomes by what was heard of its runs. @param {any} heard */
 const changeOf = ({ running, last, recent }) => (last ? { running, recent, lastResult: last } : { running });
 
-/** @param {AbortSignal} signal */
-async function showHealthy(signal) {
+/** @param {AbortSignal} signal @param {() => void} later */
+async function showHealthy(signal, later) {
   try {
     const { taking, live } = takers((await get("/workers", { signal })).items);
     if (status.health?.etcd === "away") throw new ApiError(t("jobs.healthy.unknown")); // what is known is old
@@ -132,6 +133,7 @@ async function showHealthy(signal) {
   } catch (error) {
     if (signal.aborted) throw error;
     fill(byId("healthy"), icon("question-diamond-fill"), " ", t("jobs.healthy.unknown"));
+    if (error.mayPass) later();
   }
 }
 

@@ -63,13 +63,15 @@ class RunPage {
   async load(signal) {
     try {
       this.run = await get(`/runs/${encodeURIComponent(this.id)}`, { signal });
-      this.job ??= await get(jobPath(this.run.jobName), { signal }).catch(() => ({}));
+      this.job ??= await get(jobPath(this.run.jobName), { signal }).catch((error) => (error.mayPass ? null : {}));
+      if (!this.job) this.refresher.later();
       note(byId("problem"), null);
       this.show();
     } catch (error) {
       if (signal.aborted) throw error;
       if (!this.run && [400, 404].includes(error.status)) return this.showUnknown(error.message);
       note(byId("problem"), error.message);
+      if (error.mayPass) this.refresher.later();
     }
     byId("facts").setAttribute("aria-busy", "false");
     window.clearTimeout(this.look);

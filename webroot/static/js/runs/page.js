@@ -19,6 +19,7 @@ export async function start() {
       void filters.count(signal);
       const { items, warnings } = query().group ? await loadGroups(signal) : await list.load(signal);
       note(byId("problem"), warnings.join("; ") || null);
+      if (warnings.length) refresher.later();
       if (items.some((/** @type {any} */ run) => run.state === "claimed")) refresher.soon(); // no event tells when it starts
     } catch (error) {
       if (signal.aborted) throw error;

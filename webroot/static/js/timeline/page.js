@@ -95,7 +95,7 @@ export function start() {
   startFilters(view, list, week);
   startKeys(view);
   for (const id of ["lanes", "pressure"]) startPointers(/** @type {HTMLElement} */ (byId(id).querySelector(".chart-of")), view, () => room(byId(id)));
-  on(["again", "runs"], () => list.soon());
+  on(["again", "runs", "health"], () => list.soon());
   on(["jobs", "workers"], () => { list.soon(); week.soon(); });
   on(["ping"], () => { list.soon(); week.soon(); });
   onTakenBack(saved);

@@ -29,7 +29,7 @@ export async function start(name) {
   const shown = { slots: /** @type {number | undefined} */ (undefined), draw: chart(byId("slots"), { id: "slots", title: t("worker.slots") }) };
   const page = new Refresher((signal) => load(name, shown, signal), EVERY_MS);
   const history = new Refresher((signal) => loadHistory(name, shown, signal), HISTORY_EVERY_MS);
-  on(["again", "workers", "runs"], () => page.soon());
+  on(["again", "workers", "runs", "health"], () => page.soon());
   on(["again", "workers"], () => history.soon());
   on(["ping"], () => { page.soon(); history.soon(); }); // load, waiting fires, clocks: nothing tells of them
   delegate(byId("running"), "click", "[data-kill]", async (button) => {

@@ -37,7 +37,7 @@ const COLUMNS = [
 export function start() {
   const list = new Refresher(load, EVERY_MS);
   on(["again", "workers"], () => list.heard());
-  on(["ping"], () => list.soon()); // load, waiting fires, clocks: nothing tells of them
+  on(["ping", "health"], () => list.soon()); // load, waiting fires, clocks: nothing tells of them
   delegate(byId("workers"), "click", "[data-drain]", async ({ dataset: { worker, drain: what } }) => {
     if (!(await (what === "drain" ? drain(worker) : undrain(worker)))) return;
     list.heard();

@@ -74,6 +74,7 @@ export class Durations {
     } catch (error) {
       if (signal.aborted) throw error;
       this.show({ draw: () => null, columns: [], rows: () => [], note: error.message });
+      if (/** @type {any} */ (error).mayPass) this.loading.later();
     }
   }
 

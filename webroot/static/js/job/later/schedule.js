@@ -15,11 +15,11 @@ import { scrolls, takersOf } from "../fires.js";
 const DAY_MS = 86_400_000;
 const DAYS = 42;
 
-/** @param {string} name @param {any} job null: it has been deleted @param {AbortSignal} signal */
+/** @param {string} name @param {any} job null: it has been deleted @param {AbortSignal} signal @returns {Promise<{warnings: string[]}>} */
 export async function showSchedule(name, job, signal) {
   const path = jobPath(name);
   const zone = job?.spec?.timezone;
-  const [{ recent, upcoming }, calendar, { waiting = [] }] = await Promise.all([
+  const [{ recent, upcoming, warnings }, calendar, { waiting = [] }] = await Promise.all([
     get(`${path}/fires`, { signal }), job?.spec ? get(`${path}/calendar`, { query: { days: DAYS }, signal }) : null,
     get("/runs", { query: { job: name, limit: 1 }, signal }),
   ]);
@@ -31,6 +31,7 @@ export async function showSchedule(name, job, signal) {
   showUpcoming([...upcoming.map((/** @type {any} */ fire) => ({ ...fire, ...known.get(fire.ms) })), ...asked.map(askedFor)]
     .sort((one, other) => one.ms - other.ms), zone, job);
   redraw(byId("calendar"), calendar ? [month(calendar), clocks(calendar)].flat() : h("p", { class: "muted" }, t("job.upcoming.deleted")));
+  return { warnings };
 }
 
 /** A run that waits for its time: somebody asked for it, or it is the next one of a job that runs after its last. @param {any} run */
