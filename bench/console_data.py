@@ -21,10 +21,11 @@ from bench.filling import fill
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
 from common.protocol.keys import Keys, RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.saved_job import Pause, SavedJob
 from common.runlog import RunLog
 from common.runlog.documents import PAGE_KEY, page_key
+from common.verdicts import Verdict
 
 JOBS: Final = 10_000
 RECORDS: Final = 1_000_000

@@ -16,7 +16,8 @@ from pathlib import Path
 from unittest import mock
 
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
+from common.verdicts import Verdict
 from worker.record.spool import Spool
 
 RECORDS = 2000

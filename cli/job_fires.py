@@ -16,8 +16,9 @@ from cli.printing import one_line, print_json, print_output, print_table, say, s
 from cli.progress import tracked
 from cli.runs import print_runs
 from cli.times import instant, local, took
+from common.verdicts import Verdict
 
-_DID_NOT_RUN: Final = frozenset({"skipped", "missed", "waiting", "unknown", "none"})
+_DID_NOT_RUN: Final = frozenset({"waiting", "unknown", "none", *(str(one) for one in Verdict if not one.is_of_a_run)})
 """Verdicts of fires without a run; `lost` had been claimed, and may have run."""
 _MAY_NOT_HAVE_STARTED: Final = frozenset({"failed", "killed"})
 """Verdicts of runs that may have ended before there was a process: it could not be started, say."""

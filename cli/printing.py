@@ -20,6 +20,7 @@ from typing import Any, Final, TextIO
 
 from cli.errors import ExitStatus
 from cli.progress import clear_line
+from common.verdicts import Verdict
 
 _CONTROLS: Final = {code: chr(0x2400 + code) for code in range(32)} | {127: "\N{SYMBOL FOR DELETE}"}
 _OF_ONE_LINE: Final = _CONTROLS | dict.fromkeys(range(0x80, 0xA0), "\N{REPLACEMENT CHARACTER}")
@@ -28,9 +29,9 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Zl", "Zp"})
 
 _BOLD, _RED, _GREEN, _YELLOW, _CYAN = "1", "31", "32", "33", "36"
 _OF_STATES: Final = (
-    {"success": _GREEN, "accepting": _GREEN}
-    | dict.fromkeys(("failed", "timeout", "killed", "lost", "broken", "gone"), _RED)
-    | dict.fromkeys(("skipped", "missed", "paused", "waiting", "unknown", "draining", "drained", "stopped"), _YELLOW)
+    {str(one): _GREEN if one is Verdict.SUCCESS else _RED if one.is_of_a_run else _YELLOW for one in Verdict}
+    | {"accepting": _GREEN, "broken": _RED, "gone": _RED}
+    | dict.fromkeys(("paused", "waiting", "unknown", "draining", "drained", "stopped"), _YELLOW)
     | dict.fromkeys(("running", "claimed", "ending"), _CYAN)
 )
 _HAVE_STATES: Final = frozenset({"state", "status", "verdict", "last result", "last run"})

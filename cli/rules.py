@@ -12,7 +12,7 @@ from cli.channels import save_record
 from cli.client import Client, Document, delete_each
 from cli.errors import CommandError, ExitStatus
 from cli.printing import print_records, tell, warn
-from common.jobs.notify import EventKind
+from common.verdicts import EventKind
 
 RULES: Final = "/api/v1/rules"
 

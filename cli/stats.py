@@ -10,6 +10,7 @@ from cli.client import Client, Document
 from cli.errors import ExitStatus
 from cli.printing import print_json, print_table
 from cli.times import took
+from common.verdicts import Verdict
 
 _EXAMPLES: Final = """\
 examples:
@@ -18,7 +19,6 @@ examples:
   etcron stats backup --days 400 -o json
 
 """
-_VERDICTS: Final = ("success", "failed", "timeout", "killed", "lost", "skipped", "missed")
 
 
 def parser() -> Parser:
@@ -43,11 +43,11 @@ def _stats(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print_json(document)
         return ExitStatus.OK
-    days = [day for day in document["items"] if any(day[name] for name in _VERDICTS)]
+    days = [day for day in document["items"] if any(day.get(one) for one in Verdict)]
     rows = [_row(str(day["day"]), day) for day in days]
     if len(rows) > 1:
         rows.append(_row("total", document["total"]))
-    heads = ("DAY", "RUNS", *map(str.upper, _VERDICTS), "AVERAGE", "LONGEST")
+    heads = ("DAY", "RUNS", *map(str.upper, Verdict), "AVERAGE", "LONGEST")
     print_table(
         heads,
         rows,
@@ -58,5 +58,5 @@ def _stats(arguments: argparse.Namespace) -> int:
 
 
 def _row(name: str, counts: Document) -> tuple[str, ...]:
-    numbers = (str(counts[one]) for one in ("runs", *_VERDICTS))
+    numbers = (str(counts.get(one, 0)) for one in ("runs", *Verdict))  # an older manager counts fewer
     return (name, *numbers, *(took(0, counts[one]) for one in ("averageDurationMs", "maxDurationMs")))

@@ -17,6 +17,7 @@
     jobs/                           a job: its fields, how it is read from what a user sent
     schedules/                      when it fires
     timings.py                      the timings that must fit each other
+    verdicts.py                     how a fire may end, and what may be told of it
     cursors.py instants.py json_text.py version.py errors.py
                                     small things
 

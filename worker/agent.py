@@ -23,9 +23,10 @@ from common.protocol.drain import Drain
 from common.protocol.keys import RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Beat
-from common.protocol.run import OUT_OF_TOUCH, Verdict
+from common.protocol.run import OUT_OF_TOUCH
 from common.protocol.signatures import Trust
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from worker.admission import Reason
 from worker.data_directory import DataDirectory
 from worker.launch import Ending, Outcome

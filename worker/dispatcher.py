@@ -27,9 +27,10 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Identity
 from common.protocol.proposals import Result
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.run_writes import hand_on, take_over
 from common.protocol.txn import Txn
+from common.verdicts import Verdict
 from worker.admission import Admission
 from worker.kills import Kills
 from worker.launch import Launch

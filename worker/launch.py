@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from worker.machine.process_group import ProcessGroup
 
 

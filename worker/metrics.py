@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from common.etcd import EtcdClient
-from common.protocol.run import RunRecord, Trigger, Verdict
+from common.protocol.run import RunRecord, Trigger
+from common.verdicts import Verdict
 from common.version import VERSION
 
 if TYPE_CHECKING:

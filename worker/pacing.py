@@ -26,7 +26,8 @@ from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.proposals import MAX_PROPOSALS
 from common.protocol.request import Request
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
+from common.verdicts import Verdict
 
 ENOUGH_FOR_S: Final = 0.1
 """While enough is claimed ahead of free slots, what takes none is decided so often: together, and not much later."""

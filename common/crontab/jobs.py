@@ -12,9 +12,10 @@ from common.crontab.command_text import parse_command
 from common.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
 from common.crontab.names import Names
 from common.errors import Problem, ScheduleError
-from common.jobs.notify import LONGEST_DESCRIPTION, EventKind
+from common.jobs.notify import LONGEST_DESCRIPTION
 from common.jobs.values import REBOOT
 from common.schedules.schedule import parse_cron
+from common.verdicts import EventKind
 
 _UNCERTAIN: Final = r"\\%"
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", re.ASCII)

@@ -34,7 +34,7 @@ from common.jobs.kinds import (
     says,
     written,
 )
-from common.jobs.notify import LINKS, LONGEST_DESCRIPTION, NOTIFY, Link, Notify
+from common.jobs.notify import DEFAULT_ON, LINKS, LONGEST_DESCRIPTION, NOTIFY, Link, Notify
 from common.jobs.retry import RETRY, Retry
 from common.jobs.values import (
     MAX_EXPRESSIONS,
@@ -314,8 +314,8 @@ class JobSpec:
         [{"title": "Runbook", "url": "https://wiki.example.com/backup"}], section="told", input="rows", label="Links",
         hint="A runbook, for example: shown on the job's page and in each message about it.")] = ()  # fmt: skip
     notify: Annotated[tuple[Notify, ...], NOTIFY, says(
-        "notify", "channels that get messages about the job's events, in addition to rules; without `on`: `failed`, "
-        "`timeout`, `lost`, `missed`, `recovered`, `late`, `slow`, `silent`, `fast`",
+        "notify", "channels that get messages about the job's events, in addition to rules; without `on`: "
+        + ", ".join(f"`{one}`" for one in DEFAULT_ON),
         [{"to": "ops", "on": ["failed", "output"]}], section="told", input="rows", label="Notify",
         hint="Channels to notify in addition to rules. Without events: problems, and their end.",
     )] = ()  # fmt: skip

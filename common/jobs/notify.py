@@ -1,4 +1,4 @@
-"""Which events of a job are reported, and to which channels; and the kinds of events.
+"""Which events of a job are reported, and to which channels.
 
 Pure: pydantic, standard library and its neighbours. Source: ``docs/reference/fields.md``, field ``notify``.
 """
@@ -6,51 +6,17 @@ Pure: pydantic, standard library and its neighbours. Source: ``docs/reference/fi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Final
 
 from common.jobs.kinds import AnyText, Choice, Members, Number, Pattern, Several, says
 from common.jobs.values import JobName
+from common.verdicts import FAILURES, OF_JOBS, EventKind
 
-
-class EventKind(StrEnum):
-    """What a rule can ask for."""
-
-    FAILED = "failed"
-    TIMEOUT = "timeout"
-    LOST = "lost"
-    KILLED = "killed"
-    MISSED = "missed"
-    SKIPPED = "skipped"
-    SUCCEEDED = "succeeded"
-    OUTPUT = "output"
-    LATE = "late"
-    RECOVERED = "recovered"
-    SLOW = "slow"
-    SILENT = "silent"
-    FAST = "fast"
-    WORKER_DOWN = "worker-down"
-    WORKER_REFUSING = "worker-refusing"
-    LOG_STORE_AWAY = "log-store-away"
-    ETCD_FULL = "etcd-full"
-    CLOCK_OFF = "clock-off"
-    NO_LEADER = "no-leader"
-    SPOOL_FILLING = "spool-filling"
-    NOTICES_FAILING = "notices-failing"
-
-    @property
-    def is_of_the_system(self) -> bool:
-        """Whether it belongs to no job."""
-        return self not in OF_JOBS
-
-
-OF_JOBS: Final = tuple(EventKind)[: list(EventKind).index(EventKind.WORKER_DOWN)]
-"""In their order."""
-DEFAULT_ON: Final = (
-    EventKind.FAILED, EventKind.TIMEOUT, EventKind.LOST, EventKind.MISSED, EventKind.RECOVERED,
-    EventKind.LATE, EventKind.SLOW, EventKind.SILENT, EventKind.FAST,
-)  # fmt: skip
-"""Of a rule that does not say. The last four are only of jobs that ask for them by a field of their own."""
+_PROBLEMS: Final = (*FAILURES, EventKind.RECOVERED)
+_BY_A_FIELD: Final = (EventKind.LATE, EventKind.SLOW, EventKind.SILENT, EventKind.FAST)
+"""Only of jobs that ask for them by a field of their own."""
+DEFAULT_ON: Final = (*_PROBLEMS, *_BY_A_FIELD)
+"""Of a rule that does not say."""
 MOST_LINKS: Final = 5
 MOST_NOTIFY: Final = 10
 LONGEST_DESCRIPTION: Final = 500
@@ -79,7 +45,7 @@ class Notify:
     to: Annotated[str, JobName(), says("to", "a channel", "ops", label="Channel", hint="")]
     on: Annotated[tuple[EventKind, ...], _KINDS, says(
         "on", "which events", ["failed", "output"], label="Events", hint="",
-        unset="failed, timeout, lost, missed, recovered; late, slow, silent, fast")] = ()  # fmt: skip
+        unset=f"{', '.join(_PROBLEMS)}; {', '.join(_BY_A_FIELD)}")] = ()  # fmt: skip
     """Empty: `DEFAULT_ON`."""
     after: Annotated[int, Number(low=1, high=100, whole=True, unit=""), says(
         "after", "only after so many problems in a row", 3, label="In a row", hint="")] = 1  # fmt: skip

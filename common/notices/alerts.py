@@ -26,14 +26,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from common.notices.applying import Applying
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.joining import joined
 from common.notices.notice import Notice, NoticeKind, Told, notice_id
 from common.notices.silences import Silence
+from common.verdicts import FAILURES, EventKind
 
 OPENING: Final = frozenset({
-    EventKind.FAILED, EventKind.TIMEOUT, EventKind.LOST, EventKind.MISSED, EventKind.SILENT,
-    *(kind for kind in EventKind if kind.is_of_the_system),
+    *FAILURES, EventKind.SILENT, *(kind for kind in EventKind if kind.is_of_the_system)
 })  # fmt: skip
 """What is a problem until it is over. All others are told by themselves."""
 FLAPPING_MS: Final = 15 * 60_000

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from common.jobs.notify import EventKind, Notify
+from common.jobs.notify import Notify
 from common.notices.channels import Channel, ChannelKind
 from common.notices.rules import Rule
+from common.verdicts import EventKind
 
 _HOUR_MS: Final = 3_600_000
 REPEAT_MS: Final = 24 * _HOUR_MS

@@ -10,19 +10,13 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from common.jobs.job import JobSpec
-from common.jobs.notify import DEFAULT_ON, OF_JOBS, EventKind
 from common.protocol.keys import MAX_MARK_MS
-from common.protocol.run import RunRecord, Trigger, Verdict, last_order
-
-__all__ = ["ASKED_FOR", "DEFAULT_ON", "OF_JOBS", "QUIET", "Event", "EventKind", "events_of", "gave_up", "never_began"]
+from common.protocol.run import RunRecord, Trigger, last_order
+from common.verdicts import EventKind, Verdict
 
 LONGEST_TEXT: Final = 500
-ASKED_FOR: Final = frozenset({EventKind.SUCCEEDED, EventKind.SKIPPED, EventKind.OUTPUT})
+ASKED_FOR: Final = frozenset({EventKind.OUTPUT, *(one.kind for one in Verdict if one.is_quiet)})
 """What is an event only where a job or a rule asks for it."""
-_KINDS: Final = {one: EventKind.SUCCEEDED if one is Verdict.SUCCESS else EventKind(one) for one in Verdict}
-"""Each verdict is an event of its own name."""
-QUIET: Final = frozenset(verdict for verdict, kind in _KINDS.items() if kind in ASKED_FOR)
-"""Verdicts that tell nothing by themselves."""
 _NEVER_BEGAN: Final = frozenset(one for one in Verdict if one is Verdict.KILLED or not one.is_of_a_run)
 _AGAIN: Final = (Trigger.RETRY, Trigger.RERUN)
 
@@ -115,7 +109,7 @@ def gave_up(record: RunRecord, before: RunRecord | None, *, spec: JobSpec | None
 def _kinds_of(
     record: RunRecord, wanted: Collection[EventKind], spec: JobSpec | None, *, is_tried_again: bool
 ) -> Iterator[EventKind]:
-    kind, start_ms = _KINDS[record.status], record.start_ms
+    kind, start_ms = record.status.kind, record.start_ms
     if not is_tried_again and (kind not in ASKED_FOR or kind in wanted):
         yield kind
     if record.output_bytes and EventKind.OUTPUT in wanted:

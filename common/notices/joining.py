@@ -15,8 +15,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from common.notices.events import EventKind
 from common.notices.notice import MOST_GROUPS, MOST_TOLD, Group, Notice, NoticeKind, NoticeState
+from common.verdicts import EventKind
 
 EVERY_MS: Final = 10_000
 MOST_JOINED: Final = 500

@@ -10,7 +10,8 @@ from typing import Any, Final, Self
 import msgspec
 from msgspec import Struct
 
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
+from common.verdicts import EventKind
 
 MOST_TOLD: Final = 10
 """Events that a notice has whole; of the others it has counts."""

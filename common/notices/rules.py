@@ -10,10 +10,11 @@ from common.access.fields import SelectorField
 from common.access.selectors import Selector
 from common.errors import Problem
 from common.jobs.kinds import AnyText, Choice, Number, Several, Truth, says
+from common.jobs.notify import DEFAULT_ON
 from common.jobs.values import JobName
 from common.notices.channels import MAX_DESCRIPTION
-from common.notices.events import DEFAULT_ON, EventKind
 from common.notices.forms import Form
+from common.verdicts import EventKind
 
 MOST_RULES: Final = 500
 MOST_CHANNELS_OF_ONE: Final = 10

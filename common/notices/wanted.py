@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from common.jobs.job import JobSpec
-from common.notices.events import ASKED_FOR, EventKind
+from common.notices.events import ASKED_FOR
 from common.notices.rules import Rule
+from common.verdicts import EventKind
 
 _NONE: Final = frozenset[EventKind]()
 

@@ -34,11 +34,12 @@ from common.protocol.placement import is_eligible, why_nobody
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import FireRange, undecided
 from common.protocol.records import fire_record
-from common.protocol.run import RunRecord, Verdict, final_entry
+from common.protocol.run import RunRecord, final_entry
 from common.protocol.saved_job import Again, EditKind, JobVersion, Pause, SavedJob, Signed, newer_fields
 from common.protocol.signatures import Seal
 from common.protocol.txn import Delete, Earlier, Fate, Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.schedule import Schedule
+from common.verdicts import Verdict
 
 _RECORD = 4
 """Where a refusal has the run key, after the reads of `Stored.look`."""

@@ -27,7 +27,7 @@ from common.protocol.planner import Decision
 from common.protocol.proposals import MAX_PROPOSALS, Answer, Proposal, Result
 from common.protocol.records import fire_record, passed_record, single
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
 from common.protocol.txn import (
     Get,
     GetKey,
@@ -41,6 +41,7 @@ from common.protocol.txn import (
     TxnResult,
     packed,
 )
+from common.verdicts import Verdict
 
 _OWN = 1
 """Of a transaction: the session's compare, the sentinel that is put, and the session's key that is read."""

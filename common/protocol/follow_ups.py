@@ -27,13 +27,13 @@ from common.protocol.compares import Compare, absent, mod_revision_is, none_unde
 from common.protocol.keys import Keys, RunId, Watched, read_mark
 from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.request import Origin, Request
-from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, RunEntry, RunRecord, Trigger
 from common.protocol.saved_job import first_attempt
 from common.protocol.txn import Delete, Guards, KeyValue, Operation, Put, Txn
+from common.verdicts import Verdict
 
 _WITH_ITS_WORKER: Final = (SHUTDOWN, OUT_OF_TOUCH)
 """Reasons of runs that were killed and that nobody wished an end of."""
-_TRIED_AGAIN: Final = (Verdict.FAILED, Verdict.TIMEOUT)
 
 
 class End(Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ def may_be_tried_again(record: RunRecord) -> bool:
     Who believes that it is not tried again writes nothing that etcd could refuse: a watch that is behind would cost the
     retry of a job that was resumed, or given one, a moment ago.
     """
-    return record.status in _TRIED_AGAIN or _went_with_its_worker(record)
+    return record.status.is_retried or _went_with_its_worker(record)
 
 
 def _went_with_its_worker(record: RunRecord) -> bool:
@@ -130,7 +130,7 @@ def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
     if _went_with_its_worker(record):
         may = spec.on_worker_lost is OnWorkerLost.RERUN and _attempts(end, job) <= max(1, spec.retry.limit)
         return Origin.RERUN if may else None
-    if record.status not in _TRIED_AGAIN or _attempts(end, job) > spec.retry.limit:
+    if not record.status.is_retried or _attempts(end, job) > spec.retry.limit:
         return None
     codes = spec.retry.on_exit_codes
     return Origin.RETRY if not codes or record.exit_code in codes else None

@@ -15,7 +15,8 @@ from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, FireRange
 from common.protocol.request import Request
-from common.protocol.run import RunEntry, RunRecord, Verdict, shown_command
+from common.protocol.run import RunEntry, RunRecord, shown_command
+from common.verdicts import Verdict
 
 _COMMAND_SHOWN = 1000
 """Of the command, in a record that lies in etcd until it is delivered."""

@@ -39,8 +39,9 @@ from common.protocol.kill import Kill
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
 from common.protocol.txn import Delete, Earlier, Fate, Get, KeyValue, Operation, Owner, Put, Txn, TxnResult
+from common.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

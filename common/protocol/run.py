@@ -19,6 +19,7 @@ from common.json_text import to_json
 from common.protocol.keys import MAX_MARK_MS, RunId
 from common.protocol.signatures import Grant
 from common.protocol.values import LARGEST, LONGEST_NAME, MALFORMED, brief, instant, name, whole
+from common.verdicts import Verdict
 
 _Instant: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]
 """Milliseconds since the epoch, as whoever reads an entry may rely on."""
@@ -30,28 +31,6 @@ SHUTDOWN: Final = "worker shutdown"
 """Why a run was killed that its worker took with it."""
 OUT_OF_TOUCH: Final = "out of touch with etcd for too long"
 """Why a run was killed that would soon have counted as lost."""
-
-
-class Verdict(StrEnum):
-    """How a fire ended."""
-
-    SUCCESS = "success"
-    FAILED = "failed"
-    TIMEOUT = "timeout"
-    KILLED = "killed"
-    LOST = "lost"
-    SKIPPED = "skipped"
-    MISSED = "missed"
-
-    @property
-    def is_of_a_run(self) -> bool:
-        """Whether a command may have run: of a skipped or missed fire none did, though it may have been claimed."""
-        return self not in (Verdict.SKIPPED, Verdict.MISSED)
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether a job counts as failing whose newest record says so."""
-        return self in (Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED)
 
 
 class Trigger(StrEnum):

@@ -25,11 +25,12 @@ from common.protocol.edits import Edit, Stored, former, readable
 from common.protocol.keys import Keys, Watched, encode_mark, read_mark
 from common.protocol.planner import undecided
 from common.protocol.records import fire_record
-from common.protocol.run import RunRecord, Verdict, final_entry
+from common.protocol.run import RunRecord, final_entry
 from common.protocol.saved_job import Again, EditKind, SavedJob
 from common.protocol.signatures import Seal
 from common.protocol.txn import Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.job_calendar import spans_of
+from common.verdicts import Verdict
 
 _SPANS: Final = 500
 """Of started fires that follow each other, in the job's value."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, Verdict
+from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN
+from common.verdicts import Verdict
 
 _LONGEST = 200
 

@@ -37,9 +37,10 @@ from pymongo.errors import OperationFailure
 from common.errors import UnavailableError
 from common.forecast import usual_ms
 from common.notices.alerts import CameTo
-from common.protocol.run import RunRecord, Verdict, last_order
+from common.protocol.run import RunRecord, last_order
 from common.runlog.client import Document, bulk, by_ids
 from common.runlog.documents import ORDER, last_document, last_id
+from common.verdicts import Verdict
 
 SHOWN: Final = 60
 LISTED: Final = 20

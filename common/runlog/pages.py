@@ -15,9 +15,10 @@ from typing import Any
 
 from common.access.rights import Rights
 from common.cursors import decode_cursor, no_cursor
-from common.protocol.run import Trigger, Verdict, plan_key
+from common.protocol.run import Trigger, plan_key
 from common.runlog.causes import cause_of
 from common.runlog.documents import PAGE_KEY
+from common.verdicts import Verdict
 
 WALK = 1000
 """How many records a page looks at where no index decides all of its conditions."""

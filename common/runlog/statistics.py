@@ -31,10 +31,11 @@ import pymongo
 from pymongo import DeleteOne, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 
-from common.protocol.run import Verdict, plan_key
+from common.protocol.run import plan_key
 from common.protocol.values import LARGEST
 from common.runlog.client import Document, by_ids
 from common.runlog.documents import PAGE_KEY, plan_ms_of
+from common.verdicts import Verdict
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS

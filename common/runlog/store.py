@@ -24,7 +24,7 @@ from common.cursors import encode_cursor
 from common.jobs.job import MAX_OUTPUT_LIMIT_BYTES
 from common.notices.alerts import CameTo
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.saved_job import JobVersion
 from common.runlog.alerts import Alerts
 from common.runlog.audit import AuditEntries, AuditFilter, AuditPage, KeptEntry
@@ -57,6 +57,7 @@ from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DAY_MS, Counts, SpanCounts, Statistics
 from common.runlog.tails import Tails
 from common.runlog.versions import MOST_MS, Versions
+from common.verdicts import Verdict
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from prometheus_client.metrics_core import Metric
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from manager.api.metrics import AuditState, Measured, families
 from worker.metrics import Counts, MetricsPort
 

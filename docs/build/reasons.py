@@ -6,13 +6,21 @@ import json
 from pathlib import Path
 from typing import Final
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 
 ROOT: Final = Path(__file__).parents[2]
 _HEAD: Final = """\
 # Verdicts, reasons, events
 
 Each planned fire of an enabled job has one record with a verdict, and where nothing ran, with the reason. `etcron job fires NAME` shows both.
+"""
+_VERDICTS: Final = """
+## Verdicts
+
+Without a run no command was started. A job is *failing* while its newest record is a failure; that also opens an alert.
+
+| Verdict | Means | A run? | A failure? |
+|---|---|---|---|
 """
 _REASONS: Final = """
 ## Reasons
@@ -25,6 +33,7 @@ _EVENTS: Final = """
 
 What a message may be about: `notify` of a job and `--on` of a rule take these names, the last ones rules with `--system` alone.
 """
+_YES_NO: Final = {True: "yes", False: "no"}
 _CODES: Final = """
 ## Statuses and codes
 
@@ -36,12 +45,15 @@ Both are stable, their texts are not: `webroot/static/i18n/messages.json` has al
 def page() -> str:
     """The whole of it."""
     said: dict[str, str] = json.loads((ROOT / "webroot/static/i18n/en.json").read_text(encoding="utf-8"))
-    verdicts = {str(one): said[f"verdict.{one}.means"] for one in Verdict}
     return (
-        _HEAD + "\n## Verdicts\n\n" + _table("Verdict", verdicts)
+        _HEAD + _VERDICTS + "".join(_verdict(one, said[f"verdict.{one}.means"]) for one in Verdict)
         + _REASONS + "\n" + _table("Reason", _below(said, "why."))
         + _EVENTS + "\n" + _table("Event", _below(said, "event.")) + _CODES
     )  # fmt: skip
+
+
+def _verdict(one: Verdict, means: str) -> str:
+    return f"| `{one}` | {means} | {_YES_NO[one.is_of_a_run]} | {_YES_NO[one.is_failure]} |\n"
 
 
 def _below(said: dict[str, str], prefix: str) -> dict[str, str]:

@@ -23,9 +23,9 @@ from common.errors import EtcdError, UnavailableError
 from common.notices.channels import ChannelKind
 from common.notices.notice import NoticeState
 from common.protocol.clocks import Clocks
-from common.protocol.run import Verdict
 from common.runlog import SpanCounts
 from common.runlog.statistics import DAY_MS, HOUR_MS
+from common.verdicts import Verdict
 from common.version import VERSION
 from manager.access.audited import LOGINS
 from manager.access.needs import needs
@@ -36,6 +36,7 @@ from manager.views.inventory import SeenWorker
 from manager.views.shapes import worker_state
 from manager.watch.catalog import ListState
 
+_FAILURES: Final = " or ".join(", ".join(one for one in Verdict if one.is_failure).rsplit(", ", 1))
 _OUTCOMES: Final = {NoticeState.SENT: "sent", NoticeState.FAILED: "failed", NoticeState.SENDING: "put_off"}
 _READY: Final = ("ready", "degraded", "unready")
 _WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "detached", "broken", "stopped", "gone")
@@ -190,7 +191,7 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
     if seen.failing is not None:
         yield _gauge(
             "etcron_jobs_failing",
-            "Jobs whose newest record is failed, timeout, lost or missed; at most 1,000.",
+            f"Jobs whose newest record is {_FAILURES}; at most 1,000.",
             seen.failing,
         )
     if (without := seen.report.jobs.without_worker_count) is not None:

@@ -14,8 +14,9 @@ from common.access.rights import Role
 from common.errors import ConflictError, NotFoundError, Problem, UnavailableError
 from common.jobs.reading import all_wrong
 from common.protocol.keys import RunId
-from common.protocol.run import Trigger, Verdict
+from common.protocol.run import Trigger
 from common.runlog import RunFilter
+from common.verdicts import Verdict
 from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.jobs import LabelFilter

@@ -9,8 +9,9 @@ from common.jobs.schema import job_schema
 from common.notices.notice import NoticeKind, NoticeState
 from common.protocol.request import Origin
 from common.protocol.roster import Left
-from common.protocol.run import Trigger, Verdict
+from common.protocol.run import Trigger
 from common.protocol.saved_job import EditKind
+from common.verdicts import Verdict
 from manager.views.pending import WaitKind
 
 Schema = dict[str, Any]

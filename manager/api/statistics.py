@@ -11,9 +11,9 @@ from pydantic import Field
 from common.access.rights import Role
 from common.errors import NotFoundError
 from common.instants import iso
-from common.protocol.run import Verdict
 from common.runlog import SpanCounts
 from common.runlog.statistics import DAY_MS, HOUR_MS, ROLLED_UP_DAYS
+from common.verdicts import Verdict
 from manager.access.needs import needs
 from manager.api.schemas import text
 from manager.http.queries import Query, single, whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,8 @@ from yarl import URL
 from common.access.callers import AuthMode
 from common.jobs.kinds import Schema
 from common.jobs.schema import job_schema
+from common.json_text import dumps
+from common.verdicts import OF_JOBS, Verdict
 from common.version import VERSION
 from manager.access.needs import anonymous
 from manager.console.assets import BUILD_COMMAND, Asset, Assets
@@ -98,6 +100,8 @@ PAGES: Final = (
     Page(path="/access", name="access", scripts="access", menu="access"),
     Page(path="/audit", name="audit", scripts="audit", menu="audit"),
 )
+VERDICTS: Final = dumps({one: asdict(one.traits) for one in Verdict})
+"""By which scripts know verdicts: `data-verdicts` of each page."""
 _ADMIN_PAGES: Final = ("access", "audit")
 _FILTERS_OF_JOBS: Final = frozenset(("q", "state", "label", "cursor", "search"))
 """What a link to the list of jobs asks for; links of former versions have it at ``/``."""
@@ -201,6 +205,8 @@ def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
             assets=console.assets,
             asset=console.assets.url,
             languages=LANGUAGES,
+            verdicts=VERDICTS,
+            events=OF_JOBS,
             target=request.match_info.get("name") or request.match_info.get("id") or "",
             schema=_job_schema(parts.config.default_timezone) if page.scripts in ("form", "job", "audit") else None,
         )

@@ -12,9 +12,10 @@ import aiohttp
 from common.clock import Clock
 from common.errors import EtcronError
 from common.notices.applying import applying_to_system
-from common.notices.events import LONGEST_TEXT, Event, EventKind
+from common.notices.events import LONGEST_TEXT, Event
 from common.notices.notice import Notice, NoticeKind, Told, notice_id
 from common.runlog import RunLog
+from common.verdicts import EventKind
 from manager.http.outgoing import Names, ask
 from manager.notices.sender import Sender
 from manager.notices.ways import Tls

@@ -40,7 +40,7 @@ from common.notices.alerts import (
     notices_of,
 )
 from common.notices.applying import Applying, applying_to_job, applying_to_system, jobs_of_commands
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.notice import Notice
 from common.notices.silences import Silence
 from common.process import failpoints
@@ -49,6 +49,7 @@ from common.protocol.keys import Keys
 from common.runlog import RunLog
 from common.runlog.alerts import Bucket, bucket_of
 from common.runlog.outbox import OutboxDocument, outbox_documents
+from common.verdicts import EventKind
 from manager.background.presence import Presence
 from manager.notices.lifelines import Heartbeat, LogStoreAway
 from manager.notices.sender import Sender

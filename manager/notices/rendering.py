@@ -23,12 +23,13 @@ from common.instants import Duration, iso
 from common.jobs.job import JobSpec
 from common.json_text import dumps
 from common.notices.alerts import key_of
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.joining import Content, groups_of, joined, message_id
 from common.notices.notice import Notice, NoticeKind, Told, notice_id
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.runlog import RunLog
+from common.verdicts import EventKind, Verdict
 from common.words.job_words import local_words, span_words
 from manager.notices.plain import last_lines, line
 from manager.views.advice import next_fire
@@ -39,13 +40,7 @@ _LATE_MS: Final = 600_000
 """What happened longer ago is marked as such."""
 _SHOWN_LATE_MS: Final = 2_000
 _SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
-    EventKind.FAILED: ("{} failed", "failed"),
-    EventKind.TIMEOUT: ("{} ran into its time limit", "ran into the time limit"),
-    EventKind.LOST: ("{} was lost", "lost"),
-    EventKind.KILLED: ("{} was killed", "killed"),
-    EventKind.MISSED: ("{} did not run", "did not run"),
-    EventKind.SKIPPED: ("{} was skipped", "skipped"),
-    EventKind.SUCCEEDED: ("{} succeeded", "succeeded"),
+    **{one.kind: (f"{{}} {one.traits.said[0]}", one.traits.said[1]) for one in Verdict},
     EventKind.OUTPUT: ("{} printed something", "printed something"),
     EventKind.LATE: ("{} began late", "began late"),
     EventKind.RECOVERED: ("{} is fine again", "fine again"),
@@ -64,8 +59,10 @@ _SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
 """Of one event, with the job or what else it is about; of several, behind their number."""
 _SYSTEM: Final = frozenset(kind for kind in EventKind if kind.is_of_the_system)
 _OVER: Final = "over: "
-_GOOD: Final = frozenset({EventKind.RECOVERED, EventKind.SUCCEEDED})
-_NEUTRAL: Final = frozenset({EventKind.OUTPUT, EventKind.SKIPPED, EventKind.SLOW, EventKind.FAST, EventKind.LATE})
+_GOOD: Final = frozenset({EventKind.RECOVERED, Verdict.SUCCESS.kind})
+_NEUTRAL: Final = frozenset({
+    EventKind.OUTPUT, EventKind.SLOW, EventKind.FAST, EventKind.LATE, *(one.kind for one in Verdict if one.is_quiet)
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import EtcdClient
 from common.notices.channels import CHANNEL, ChannelKind
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.joining import (
     MOST_JOINED,
     STUCK,
@@ -43,6 +43,7 @@ from common.process import failpoints
 from common.protocol.keys import Keys
 from common.runlog import RunLog
 from common.runlog.outbox import outbox_documents
+from common.verdicts import EventKind
 from manager.background.presence import Presence
 from manager.notices.plain import line
 from manager.notices.rendering import Renderer

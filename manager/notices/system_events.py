@@ -15,10 +15,11 @@ from common.clock import Clock
 from common.errors import EtcronError
 from common.etcd import EtcdClient
 from common.notices.alerts import Alert, key_of, recovered
-from common.notices.events import LONGEST_TEXT, Event, EventKind
+from common.notices.events import LONGEST_TEXT, Event
 from common.protocol.clocks import Clocks, off_by
 from common.protocol.keys import Keys
 from common.protocol.roster import Left
+from common.verdicts import EventKind
 from manager.views.inventory import Inventory, SeenWorker
 
 _EVERY_S: Final = 5.0

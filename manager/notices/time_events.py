@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from common.clock import Clock
 from common.jobs.job import JobSpec
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.protocol.keys import RunId
 from common.runlog import RunLog
 from common.runlog.alerts import Watch
+from common.verdicts import EventKind
 from manager.watch.watching import Watching
 
 _READ_A_LOOK: Final = 500

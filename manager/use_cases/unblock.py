@@ -26,10 +26,11 @@ from common.jobs.reader import check_name
 from common.protocol.edits import Edit, Stored
 from common.protocol.keys import Keys, RunId, sequence_name
 from common.protocol.member import Beat
-from common.protocol.run import RunEntry, Verdict
+from common.protocol.run import RunEntry
 from common.protocol.txn import KeyValue
 from common.protocol.unblock_edit import OWN_MARKS_AT_ONCE, MovedError, OwnMarks, Started, plan_unblock
 from common.runlog import RunFilter, RunPage
+from common.verdicts import Verdict
 from manager.use_cases.jobs import Changed, JobService
 from manager.views.inventory import Inventory
 

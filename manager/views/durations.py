@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from common.access.rights import Rights
 from common.errors import EtcdError, UnavailableError
-from common.protocol.run import Trigger, Verdict
+from common.protocol.run import Trigger
 from common.protocol.saved_job import SavedJob, changed_fields
 from common.runlog import RunFilter
+from common.verdicts import Verdict
 from manager.background.versions import Versions, sees_version
 from manager.views.history import History
 from manager.watch.catalog import KnownJob

@@ -18,9 +18,9 @@ from common.jobs.job import JobSpec, Overlap
 from common.protocol.keys import MAX_MARK_MS, RunId
 from common.protocol.planner import FireRange, undecided
 from common.protocol.planner import Fires as FirePlan
-from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
 from common.schedules.schedule import dispatch_ms
+from common.verdicts import Verdict
 from manager.views.pending import WaitKind
 from manager.watch.eligibility import Eligibility
 from manager.watch.open_runs import OpenRun

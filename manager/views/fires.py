@@ -20,11 +20,11 @@ from common.instants import from_ms, iso, to_ms
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.protocol.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
-from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
 from common.runlog import RunFilter
 from common.runlog.documents import plan_ms_of
 from common.runlog.pages import page_key_in
+from common.verdicts import Verdict
 from manager.background.versions import Versions, sees_version
 from manager.views.advice import fire_view, mark_fault
 from manager.views.fire_verdicts import (

@@ -18,10 +18,11 @@ from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, 
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
-from common.protocol.run import RunEntry, Verdict, shown_command
+from common.protocol.run import RunEntry, shown_command
 from common.protocol.txn import KeyValue
 from common.runlog import ByResult, FailingJob, JobResults, RunFilter, RunLog, RunPage, SpanCounts
 from common.runlog.pages import page_key_in
+from common.verdicts import Verdict
 from manager.background.versions import Versions
 from manager.views.cursors import SealedCursors
 from manager.views.ending import EndingRuns, LeftProcesses, shown
@@ -73,7 +74,7 @@ async def kept_records(
 _MOST_ATTEMPTS: Final = 20
 """So many on either side of an attempt are shown with it."""
 _OF_ATTEMPT: Final = ("status", "state", "notBefore")
-_TRIED_AGAIN: Final = (Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.KILLED)
+_TRIED_AGAIN: Final = frozenset(one for one in Verdict if one.is_of_a_run) - {Verdict.SUCCESS}
 _LOG_PART: Final = 20
 _LOG_PART_BYTES: Final = 2**20
 """How many log documents, with how much output, are read at once; at least one."""

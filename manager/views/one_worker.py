@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple
 from common.access.audit_chain import Entry, Outcome
 from common.access.rights import Rights
 from common.jobs.job import JobSpec
-from common.jobs.notify import EventKind
 from common.notices.alerts import Alert
 from common.protocol.placement import is_eligible
 from common.protocol.roster import Left
 from common.runlog import RunFilter
+from common.verdicts import EventKind
 from manager.views.ending import EndingRuns, shown
 from manager.views.history import History, seen_by
 from manager.views.inventory import SeenWorker

@@ -13,9 +13,9 @@ from common.clock import Clock
 from common.cursors import decode_cursor, encode_cursor
 from common.errors import UnavailableError
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
 from common.runlog import RunFilter
 from common.runlog.causes import cause_of
+from common.verdicts import Verdict
 from manager.views.ending import EndingRuns, shown
 from manager.views.history import History, seen_by
 from manager.views.shapes import going_view, run_view

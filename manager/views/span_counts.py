@@ -11,9 +11,9 @@ from typing import Final
 
 from common.access.rights import Rights
 from common.errors import ForbiddenError
-from common.protocol.run import Verdict
 from common.runlog import RunFilter, SpanCounts
 from common.runlog.statistics import span_counts_of
+from common.verdicts import Verdict
 from manager.views.history import History
 from manager.watch.catalog import Catalog
 

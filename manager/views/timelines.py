@@ -16,8 +16,8 @@ from typing import Any, Final
 from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import UnavailableError
-from common.protocol.run import Verdict
 from common.runlog import RunFilter
+from common.verdicts import WORST_FIRST
 from manager.views.history import History
 from manager.views.inventory import Inventory
 from manager.views.rows import NO_RESULTS
@@ -41,10 +41,6 @@ _FIRES_OF_A_LANE: Final = 400
 _HOUR_MS: Final = 3_600_000
 _LONGEST_MS: Final = 86_400_000
 """A run that began longer before the window is not looked for."""
-WORST_FIRST: Final = (
-    Verdict.LOST, Verdict.TIMEOUT, Verdict.FAILED, Verdict.MISSED, Verdict.KILLED, Verdict.SKIPPED, Verdict.SUCCESS,
-)  # fmt: skip
-"""Of a mark that stands for several."""
 
 
 class LaneBy(StrEnum):

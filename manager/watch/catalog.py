@@ -48,7 +48,7 @@ class ListState(StrEnum):
     RUNNING = "running"
     """A run of it is going, whatever else it is."""
     FAILING = "failing"
-    """Its newest record says failed, timeout, lost or missed."""
+    """Its newest record says a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

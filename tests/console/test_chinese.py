@@ -9,8 +9,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from tests.console.console import Console, settled
 from tests.console.test_every_page import untold_on
 from tests.support.cluster import EVERY_SECOND, Cluster

@@ -11,9 +11,10 @@ from common.etcd import EtcdClient
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import OVERDUE_MS, Kill
 from common.protocol.member import Beat, EndingRun
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.txn import Put, Txn
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from tests.console.console import Console
 from tests.support.cluster import Cluster
 from tests.support.waiting import wait_until

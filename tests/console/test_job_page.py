@@ -9,8 +9,9 @@ from playwright.async_api import Page, expect
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from tests.console.console import AXE, Console, findings, script_of_ours, settled
 from tests.support.cluster import Cluster
 from tests.support.open_runs import record_of

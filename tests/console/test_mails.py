@@ -10,9 +10,10 @@ import pytest
 from playwright.async_api import Browser
 
 from common.jobs.reader import parse_job
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.joining import joined
 from common.notices.notice import Group, Notice, NoticeKind, Told, notice_id, trial_notice
+from common.verdicts import EventKind
 from manager.console.pages import templates_in
 from manager.notices.plain import last_lines
 from manager.notices.rendering import About, facts_of

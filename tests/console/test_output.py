@@ -11,8 +11,8 @@ from playwright.async_api import Page, Route, expect
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from tests.console.console import WATCH_INPUTS, Console, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.open_runs import record_of

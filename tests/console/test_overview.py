@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page, Route, expect
 
 from common.protocol.drain import Drain
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.console.console import AXE, Console, Usual, findings, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.counting import count_records

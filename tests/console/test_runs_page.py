@@ -7,8 +7,9 @@ from playwright.async_api import expect
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Trigger, Verdict
+from common.protocol.run import RunRecord, Trigger
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
 from tests.support.open_runs import record_of

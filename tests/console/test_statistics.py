@@ -8,9 +8,10 @@ from playwright.async_api import expect
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import RunLog
 from common.runlog.statistics import HOUR_MS, Counts
+from common.verdicts import Verdict
 from tests.console.console import AXE, Console, findings, settled
 from tests.console.test_redrawing import BY_HAND
 from tests.support.cluster import Cluster

@@ -12,7 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, Route, expect
 
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.console.console import AXE, Console, Usual, findings, settled
 from tests.support.etcd_server import EtcdServer
 from tests.support.joining import join

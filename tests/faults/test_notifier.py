@@ -13,9 +13,9 @@ from common.notices.events import events_of
 from common.notices.forms import Stored
 from common.notices.rules import RULE
 from common.protocol.keys import Keys
-from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
 from common.runlog.outbox import outbox_documents
+from common.verdicts import Verdict
 from tests.chaos.history import wall_ms
 from tests.chaos.scenarios.notices import Story, telling
 from tests.support.records import record

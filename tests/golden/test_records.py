@@ -17,10 +17,11 @@ from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import FireRange
 from common.protocol.records import fire_record, lost_record, single
-from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger
 from common.protocol.saved_job import EditKind, JobVersion
 from common.runlog.retention import RetentionState
 from common.runlog.statistics import HOUR_MS, Counts
+from common.verdicts import Verdict
 from tests.golden.stage import NOON, Stage
 from tests.support.golden import check
 from tests.support.records import PLAN_0_MS, record

@@ -16,8 +16,9 @@ import pytest
 from common.clock import SystemClock
 from common.errors import UnavailableError
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import RunFilter, RunLog
+from common.verdicts import Verdict
 from tests.support.background import running
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, has_log_store
 from tests.support.records import NothingTold, last_results, record

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.clock import SystemClock
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import executing
 from worker.run.executor import Ending

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.executing import executing
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.dead_mount import DeadMount, dead_mount
 from tests.support.descriptors import descriptors
 from tests.support.executing import Runs, executing

@@ -14,7 +14,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
 from worker.machine.processes import read_process

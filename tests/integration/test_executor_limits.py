@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.descriptors import descriptors
 from tests.support.executing import executing
 from tests.support.waiting import wait_until

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.clock import SystemClock
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
 from worker.run.executor import Ending

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.executing import executing
 
 HOME = os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)

@@ -13,7 +13,7 @@ import pytest
 from common.clock import SystemClock
 from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from tests.support.waiting import wait_until

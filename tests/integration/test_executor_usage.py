@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
 from worker.machine.processes import tree_peak_rss

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from common.notices.alerts import Alert, Standing, key_of
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.runlog.alerts import Bucket, bucket_of
+from common.verdicts import EventKind
 from tests.support.managing import Managed
 
 

@@ -6,8 +6,9 @@ import time
 from typing import Any
 
 from common.protocol.keys import RunId
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.txn import Put, Txn
+from common.verdicts import Verdict
 from tests.support.managing import Managed
 
 

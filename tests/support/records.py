@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from worker.record.spool import Spool
 
 PLAN_0_MS = 1_790_000_000_000

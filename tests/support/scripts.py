@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from manager.console.pages import VERDICTS
+
 _WEB = Path(__file__).parents[2] / "webroot/static"
 _PAGE = """
 import { readFile } from "node:fs/promises";
-globalThis.document = { documentElement: { lang: %s }, body: { dataset: { catalog: %s, messages: %s } } };
+globalThis.document = { documentElement: { lang: %s }, body: { dataset: { catalog: %s, messages: %s, verdicts: %s } } };
 globalThis.fetch = async (path) => ({ json: async () => JSON.parse(await readFile(path, "utf8")) });
 """
 
@@ -24,7 +26,7 @@ def evaluate(script: str, *, language: str = "en") -> Any:
     if node is None:
         pytest.skip("no node: make assets")
     paths = (_WEB / f"i18n/{language}.json", _WEB / "i18n/messages.json")
-    page = _PAGE % tuple(json.dumps(str(one)) for one in (language, *paths))
+    page = _PAGE % tuple(json.dumps(str(one)) for one in (language, *paths, VERDICTS))
     module = f"const js = (path) => import({json.dumps(f'file://{_WEB}/js/')} + path);\n{page}"
     told = f"process.stdout.write(JSON.stringify(await (async () => {{ {script} }})()));"
     done = subprocess.run(

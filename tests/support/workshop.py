@@ -20,9 +20,10 @@ from common.protocol.member import Identity, Member
 from common.protocol.planned_job import read_job
 from common.protocol.planner import Decision
 from common.protocol.request import Request
-from common.protocol.run import RunEntry, RunRecord, Verdict
+from common.protocol.run import RunEntry, RunRecord
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue, Put, Txn, TxnResult
+from common.verdicts import Verdict
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.admission import Admission

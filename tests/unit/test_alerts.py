@@ -27,10 +27,11 @@ from common.notices.alerts import (
 )
 from common.notices.applying import Applying, applying_to_job, applying_to_system, jobs_of_commands
 from common.notices.channels import Channel, ChannelKind
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.notice import NoticeKind
 from common.notices.rules import Rule
 from common.notices.silences import AlertOf, Silence
+from common.verdicts import EventKind
 
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
 _NOON: int = 1_790_000_000_000

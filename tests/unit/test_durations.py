@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from manager.views.durations import MOST_POINTS, Began, TimedRun, chart_of
 
 

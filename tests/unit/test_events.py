@@ -9,11 +9,12 @@ import pytest
 from common.access.selectors import EVERYTHING, Selector
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
-from common.notices.events import Event, EventKind, events_of, gave_up, never_began
+from common.notices.events import Event, events_of, gave_up, never_began
 from common.notices.rules import Rule
 from common.notices.wanted import Wanted
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Trigger, Verdict, last_order
+from common.protocol.run import RunRecord, Trigger, last_order
+from common.verdicts import EventKind, Verdict
 from tests.support.records import PLAN_0_MS, record
 
 ALL = tuple(EventKind)

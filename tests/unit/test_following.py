@@ -15,9 +15,10 @@ from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, me
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, EntryState, RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, EntryState, RunEntry, RunRecord, Trigger
 from common.protocol.txn import Delete, Put
 from common.schedules.moment import Moment
+from common.verdicts import Verdict
 from tests.support.stored import kv, planned
 
 KEYS = Keys()

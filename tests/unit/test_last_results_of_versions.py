@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import bson
 
-from common.protocol.run import Verdict
 from common.runlog.last import KEPT, SHOWN, Advance, advances_of, came_to_in, results_in
+from common.verdicts import Verdict
 from tests.support.records import record
 
 FORMER_KEPT: Final = 32

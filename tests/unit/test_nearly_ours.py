@@ -27,12 +27,13 @@ from common.protocol.placement import Candidate, Placement
 from common.protocol.planned_job import read_job
 from common.protocol.records import lost_record
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, final_entry
 from common.protocol.run_writes import handed_on
 from common.protocol.saved_job import EditKind, JobVersion, Pause, SavedJob
 from common.runlog.documents import Encoded, encode
 from common.runlog.last import advances_of
 from common.runlog.versions import _document as version_document
+from common.verdicts import Verdict
 from manager.http.idempotency import Idempotency, _again
 from manager.views.inventory import SeenWorker
 from manager.views.shapes import drain_view, open_run_view, pause_view, worker_view

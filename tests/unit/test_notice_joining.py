@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.joining import (
     EVERY_MS,
     STUCK,
@@ -29,6 +29,7 @@ from common.notices.notice import (
     Told,
     notice_id,
 )
+from common.verdicts import EventKind
 from manager.notices.sender import came_to
 from manager.notices.ways import PutOffError, RefusedError, Result
 

@@ -11,10 +11,10 @@ import pytest
 from common.access.selectors import Selector
 from common.errors import InvalidInputError
 from common.notices.channels import CHANNEL, Channel
-from common.notices.events import EventKind
 from common.notices.forms import Form, Stored
 from common.notices.rules import RULE, Rule
 from common.notices.silences import LONGEST_MS, SILENCE, AlertOf, Silence
+from common.verdicts import EventKind
 
 EMAIL = {"kind": "email", "to": ["ops@example.org"], "from": "etcron@example.org", "host": "mail.example.org"}
 WEBHOOK = {"kind": "webhook", "url": "https://hooks.example.org/etcron"}

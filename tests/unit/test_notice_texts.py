@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from common.notices.channels import Channel, ChannelKind
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.joining import Content, Message
 from common.notices.notice import Notice, NoticeKind, Told
+from common.verdicts import EventKind
 from manager.notices.command import environment
 from manager.notices.email import as_mail, as_sent
 from manager.notices.plain import MOST_LINES, last_lines, line

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from common.jobs.notify import EventKind
-from common.protocol.run import Verdict
 from common.runlog import OutboxDocument
+from common.verdicts import EventKind, Verdict
 from tests.support.fake_clock import FakeClock
 from tests.support.records import record
 from tests.support.waiting import wait_until

@@ -10,7 +10,8 @@ import pytest
 from common.etcd import Session
 from common.protocol.keys import RunId
 from common.protocol.request import Request
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.verdicts import Verdict
 from tests.support.stored import planned, spec_of
 from worker.pacing import is_wanted_soon
 from worker.runs import Run

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.keys import MAX_MARK_MS, RunId
-from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, final_entry
+from common.verdicts import Verdict
 
 TEXTS = st.text(max_size=20)
 MS = st.integers(0, MAX_MARK_MS)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict, last_order, plan_key
+from common.protocol.run import RunRecord, last_order, plan_key
 from common.runlog import OwedResults
 from common.runlog.documents import last_document, page_key
 from common.runlog.last import advances_of
+from common.verdicts import Verdict
 from tests.support.records import record
 
 

@@ -19,10 +19,11 @@ from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.kill import Kill
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob, Signed
 from common.protocol.signatures import Seal, Trust
 from common.signing.keys import KeyFileError, PublicKeys, Signer, make_pair, public_path
+from common.verdicts import Verdict
 from tests.support.stored import kv
 
 KEYS = Keys()

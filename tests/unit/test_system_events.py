@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from common.notices.alerts import Alert
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.protocol.clocks import Clocks, Measured
 from common.protocol.drain import Drain
 from common.protocol.member import Beat, Member
 from common.protocol.roster import Left, RosterEntry
 from common.runlog.alerts import Watch
+from common.verdicts import EventKind
 from manager.notices.system_events import Seen, wrong_in
 from manager.notices.time_events import silent_for, with_gap
 from manager.views.inventory import SeenWorker

@@ -1,28 +1,38 @@
-"""Each verdict stands in every place that lists verdicts by hand: a new one is forgotten in none."""
+"""A new verdict is forgotten nowhere: what stands elsewhere for each of them."""
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
 
 import pytest
 
-from common.protocol.run import Verdict
-from manager.views.timelines import WORST_FIRST
+from common.verdicts import Verdict
+from manager.console.pages import LANGUAGES
+from tests.chaos.view import NEVER_RAN
 
-ROOT = Path(__file__).parents[2]
-PLACES = (
-    "cli/printing.py", "cli/stats.py", "webroot/static/js/verdicts.js", "webroot/static/i18n/en.json",
-    "tests/chaos/view.py", "docs/explanation/glossary.md", "docs/explanation/guarantees.md",
-    "docs/reference/reasons.md",
-)  # fmt: skip
+WEBROOT = Path(__file__).parents[2] / "webroot"
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_names_every_verdict(place: str) -> None:
-    text = (ROOT / place).read_text(encoding="utf-8")
-    assert [one for one in Verdict if not re.search(rf"\b{one}\b", text)] == []
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("verdict", Verdict)
+def test_has_its_words(verdict: Verdict, language: str) -> None:
+    said = json.loads((WEBROOT / f"static/i18n/{language}.json").read_text(encoding="utf-8"))
+    keys = {f"verdict.{verdict}", f"verdict.{verdict}.means", f"column.{verdict}", f"event.{verdict.kind}"}
+    assert keys | ({f"health.{verdict}"} if verdict.is_failure else set()) <= said.keys()
 
 
-def test_has_a_place_in_the_order_of_what_is_worst() -> None:
-    assert sorted(WORST_FIRST) == sorted(Verdict)
+@pytest.mark.parametrize("verdict", Verdict)
+def test_has_a_look_that_the_console_knows(verdict: Verdict) -> None:
+    styles = (WEBROOT / "static/css/tables.css").read_text(encoding="utf-8")
+    assert verdict.traits.icon in json.loads((WEBROOT / "build/icons.json").read_text(encoding="utf-8"))
+    assert not verdict.traits.mark or f".bar-of.is-{verdict.traits.mark} {{" in styles
+
+
+def test_its_bar_is_told_apart_without_colours() -> None:
+    bars = {(one.is_of_a_run, one.is_of_a_run and one.is_failure, one.traits.mark) for one in Verdict}
+    assert len(bars) == len(Verdict)
+
+
+def test_who_checks_histories_knows_of_which_nothing_ran() -> None:
+    assert sorted(NEVER_RAN) == sorted(one for one in Verdict if not one.is_of_a_run)

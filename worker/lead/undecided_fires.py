@@ -25,9 +25,10 @@ from common.protocol.placement import is_eligible, why_nobody
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
 from common.protocol.records import fire_record, passed_record, single
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.txn import KeyValue
 from common.timings import Timings
+from common.verdicts import Verdict
 from worker.absences import Absences
 from worker.lead.leader import Term
 from worker.lead.roster import Roster

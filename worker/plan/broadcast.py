@@ -33,8 +33,9 @@ from common.protocol.placement import is_eligible
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import undecided
 from common.protocol.records import fire_record
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.txn import KeyValue
+from common.verdicts import Verdict
 from worker.catalog import Catalog
 from worker.plan.boot import Boot
 from worker.quarantine import Quarantine

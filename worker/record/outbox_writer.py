@@ -27,13 +27,14 @@ from common.clock import Clock
 from common.errors import EtcdError, ForbiddenError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.notices.events import QUIET, Event, events_of, gave_up, never_began
+from common.notices.events import Event, events_of, gave_up, never_began
 from common.process import failpoints
 from common.protocol.follow_ups import may_be_tried_again
 from common.protocol.keys import Keys, RunId
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.txn import KeyValue
 from common.runlog import OutboxDocument, outbox_documents
+from common.verdicts import Verdict
 from worker.catalog import Catalog
 from worker.rules import READ_WITHIN_S, Rules
 from worker.runs import Run, RunTable
@@ -191,7 +192,7 @@ class OutboxWriter:
 
     def _may_tell(self, record: RunRecord) -> bool:
         """One cheap look: so it is for nearly every record."""
-        if record.status not in QUIET or not self._knows or self._rules.wanted:
+        if not record.status.is_quiet or not self._knows or self._rules.wanted:
             return True
         spec = self._spec_of(record)
         if spec is not None and (spec.notify or spec.late_after_s or spec.suspicious_below_s):

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from common.protocol.kill import Kill
 from common.protocol.records import claimed_record
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
+from common.verdicts import Verdict
 from worker.launch import Outcome
 from worker.runs import Run
 

@@ -26,7 +26,8 @@ from typing import Protocol
 
 from common.clock import Clock
 from common.protocol.keys import RunId
-from common.protocol.run import SHUTDOWN, Verdict
+from common.protocol.run import SHUTDOWN
+from common.verdicts import Verdict
 from worker.launch import Ending, Launch, Outcome, unstarted
 from worker.launcher.environment import give_commands_default_signals
 from worker.launcher.link import Launcher

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from common.clock import Clock
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from worker.launch import Ending, Launch, Outcome, exit_in_words
 from worker.launcher.link import Starting
 from worker.machine.process_group import ProcessGroup

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
+from common.verdicts import Verdict
 from tests.chaos.model import settling
 from tests.chaos.model.world import Flow, World
 

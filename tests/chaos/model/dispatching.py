@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from common.protocol.kill import Kill
-from common.protocol.run import OUT_OF_TOUCH, Verdict
+from common.protocol.run import OUT_OF_TOUCH
 from common.protocol.run_writes import hand_on, take_over
+from common.verdicts import Verdict
 from tests.chaos.model import settling
 from tests.chaos.model.runs import Run, Session
 from tests.chaos.model.settings import HAND_ON, KEYS, STAMP

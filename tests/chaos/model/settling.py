@@ -10,9 +10,10 @@ from common.protocol import run_writes
 from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_tried_again
 from common.protocol.keys import RunId
 from common.protocol.records import claimed_record
-from common.protocol.run import RunEntry, RunRecord, Verdict
+from common.protocol.run import RunEntry, RunRecord
 from common.protocol.run_writes import KeyAfter, LeftRun
 from common.protocol.txn import Get, GetKey, Guards, Txn
+from common.verdicts import Verdict
 from tests.chaos.model.runs import Run
 from tests.chaos.model.settings import KEYS
 from tests.chaos.model.world import Ask, Flow

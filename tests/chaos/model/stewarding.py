@@ -15,9 +15,10 @@ from common.protocol.planner import decide, decide_for_nobody
 from common.protocol.records import fire_record, lost_record, passed_record, request_record, single
 from common.protocol.request import Request
 from common.protocol.request_writes import RequestEnd, end_request, is_overtaken, put_again
-from common.protocol.run import RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.run import RunEntry, RunRecord, final_entry
 from common.protocol.run_writes import KeyAfter, LeftRun
 from common.protocol.txn import Get, GetKey, KeyValue, Put, Txn
+from common.verdicts import Verdict
 from tests.chaos.model import settling
 from tests.chaos.model.reading import entry_in, kill_in, run_of
 from tests.chaos.model.runs import Session

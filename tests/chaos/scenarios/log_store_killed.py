@@ -23,8 +23,9 @@ from pathlib import Path
 
 from common.errors import UnavailableError
 from common.notices.events import Event, events_of
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import RunLog, outbox_documents
+from common.verdicts import Verdict
 from tests.support.log_store import LogStoreServer
 from tests.support.records import record
 

@@ -27,11 +27,12 @@ from pathlib import Path
 
 from common.etcd import EtcdClient
 from common.notices.channels import CHANNEL
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.notice import Notice, NoticeKind, NoticeState, Told, notice_id
 from common.protocol.keys import Keys
 from common.runlog import RunLog
+from common.verdicts import EventKind
 from tests.chaos.history import wall_ms
 from tests.support.cluster import Cluster, Process, running_cluster
 from tests.support.notices import MailServer, Receiver, receiving

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from common.version import VERSION
 from tests.chaos.scenarios.five_machines import EVIDENCE, Evidence
 from tests.docs.blocks import blocks_of

@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from tests.support.records import PLAN_0_MS, last_results, record
 
 

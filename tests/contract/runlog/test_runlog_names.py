@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import RunFilter, RunLog
+from common.verdicts import Verdict
 from tests.support.records import last_results
 
 

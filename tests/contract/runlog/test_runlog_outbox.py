@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from common.notices.events import Event, EventKind
-from common.protocol.run import Verdict
+from common.notices.events import Event
 from common.runlog import OutboxDocument, RunLog, outbox_documents
+from common.verdicts import EventKind, Verdict
 from tests.support.records import PLAN_0_MS, record
 
 

@@ -13,10 +13,11 @@ from bson import ObjectId
 from common.cursors import encode_cursor
 from common.errors import InvalidInputError
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Trigger, Verdict
+from common.protocol.run import RunRecord, Trigger
 from common.runlog import RunFilter, RunLog
 from common.runlog.causes import cause_of
 from common.runlog.pages import plan_page
+from common.verdicts import Verdict
 from tests.support.log_store import LogStore
 from tests.support.records import PLAN_0_MS, record
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from common.errors import UnavailableError
-from common.protocol.run import Verdict
 from common.runlog import RunLog
 from common.runlog.statistics import HOUR_MS, ROLLED_UP_DAYS, Statistics
+from common.verdicts import Verdict
 from tests.support.counting import count_records
 from tests.support.fake_clock import FakeClock
 from tests.support.records import PLAN_0_MS, record

@@ -10,10 +10,11 @@ import pytest
 
 from common.errors import UnavailableError
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import JobResults, RunLog
 from common.runlog.client import WriteFaults, bulk
 from common.runlog.last import KEPT, SHOWN, LastResults
+from common.verdicts import Verdict
 from tests.support.records import PLAN_0_MS, record
 
 MANY = [record(number, status=Verdict.FAILED if number % 3 == 0 else Verdict.SUCCESS) for number in range(80)]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pymongo.errors import BulkWriteError
 
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import Rejection, RunLog, WriteResult
+from common.verdicts import Verdict
 from tests.support.records import record
 
 

@@ -10,7 +10,8 @@ from common.etcd import Change
 from common.protocol.dedupe import Remembered
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.roster import KEPT_MS
-from common.protocol.run import RunRecord, Trigger, Verdict
+from common.protocol.run import RunRecord, Trigger
+from common.verdicts import Verdict
 from tests.golden.stage import NOON, Stage, situation
 from tests.integration.working import (
     test_chains,

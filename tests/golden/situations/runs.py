@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.golden.stage import Stage, situation
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop

@@ -17,7 +17,8 @@ from common.protocol import permissions
 from common.protocol.keys import RunId, Watched
 from common.protocol.member import Member
 from common.protocol.request import Origin, Request
-from common.protocol.run import RunRecord, Trigger, Verdict
+from common.protocol.run import RunRecord, Trigger
+from common.verdicts import Verdict
 from tests.golden.stage import NOON, Stage, situation, touching
 from tests.integration.working import test_broadcast
 from tests.support.background import running

@@ -21,8 +21,8 @@ from common.crontab.lines import TAKEN
 from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
 from common.protocol.member import Beat, RunsAs
-from common.protocol.run import Verdict
 from common.schedules.schedule import dispatch_ms
+from common.verdicts import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.clocks import OffClock
 from tests.support.joining import join

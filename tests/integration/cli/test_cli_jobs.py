@@ -12,8 +12,8 @@ import pytest
 from cli.times import local
 from common.instants import iso, to_ms
 from common.protocol.keys import RunId, encode_mark
-from common.protocol.run import Verdict
 from common.protocol.txn import KeyValue
+from common.verdicts import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed, Place, ShiftedClock, managing
 from tests.support.open_runs import claim, now_ms, record_of

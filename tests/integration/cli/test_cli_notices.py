@@ -9,9 +9,10 @@ from typing import Final
 import pytest
 
 from common.notices.alerts import Alert, Standing
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.notice import Notice, NoticeKind, NoticeState
 from common.runlog.alerts import Bucket
+from common.verdicts import EventKind
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
 

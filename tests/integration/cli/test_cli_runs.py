@@ -9,7 +9,7 @@ import pytest
 
 from common.protocol.keys import RunId
 from common.protocol.roster import Left, RosterEntry
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
 from tests.support.open_runs import claim, settle

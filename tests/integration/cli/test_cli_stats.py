@@ -6,7 +6,7 @@ import pytest
 
 from cli.times import local
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.counting import count_records
 from tests.support.joining import join

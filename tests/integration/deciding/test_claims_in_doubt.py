@@ -14,8 +14,8 @@ import pytest
 import worker.plan.doubts
 from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient
-from common.protocol.run import Verdict
 from common.protocol.txn import Delete, Put, Txn, TxnResult
+from common.verdicts import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, World, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.proxy import Mode, Proxy

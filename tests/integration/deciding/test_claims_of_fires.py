@@ -14,8 +14,9 @@ from common.protocol.keys import RunId, encode_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, Verdict
+from common.protocol.run import EntryState
 from common.protocol.txn import Delete, Operation, Put, Txn, TxnResult
+from common.verdicts import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.meeting import Meeting

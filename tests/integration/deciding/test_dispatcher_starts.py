@@ -9,7 +9,8 @@ import worker.dispatcher
 from common.clock import SystemClock
 from common.etcd import Session
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
+from common.protocol.run import EntryState, RunRecord, final_entry
+from common.verdicts import Verdict
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop

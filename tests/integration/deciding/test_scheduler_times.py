@@ -9,7 +9,7 @@ import pytest
 
 from common.etcd import EtcdClient
 from common.jobs.job import MisfirePolicy
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, World, planning
 from tests.support.waiting import wait_until
 

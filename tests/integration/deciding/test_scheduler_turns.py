@@ -13,8 +13,8 @@ from common.etcd import EtcdClient
 from common.protocol.placement import Candidate, Placement
 from common.protocol.planner import Decision
 from common.protocol.proposals import Answer, Result
-from common.protocol.run import Verdict
 from common.protocol.txn import KeyValue, Txn
+from common.verdicts import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.waiting import wait_until
 from worker.admission import Reason

@@ -13,8 +13,9 @@ from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.kill import Kill
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn, TxnResult
+from common.verdicts import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, World, planning
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until

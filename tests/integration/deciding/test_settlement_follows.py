@@ -11,8 +11,9 @@ import worker.refusals
 from common.protocol.follow_ups import End, FollowUp
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin
-from common.protocol.run import EntryState, Verdict
+from common.protocol.run import EntryState
 from common.protocol.txn import Delete, Put, Txn
+from common.verdicts import Verdict
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop

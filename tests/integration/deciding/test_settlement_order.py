@@ -10,7 +10,8 @@ from msgspec import structs
 import worker.record.settlement
 import worker.refusals
 from common.protocol.keys import RunId
-from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
+from common.protocol.run import EntryState, RunRecord, final_entry
+from common.verdicts import Verdict
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.notices.events import EventKind
+from common.verdicts import EventKind
 from tests.support.alerts import alert_of, open_alerts_are
 from tests.support.managing import Managed
 from tests.support.open_runs import now_ms

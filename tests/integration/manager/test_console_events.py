@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from manager.watch.events import MAX_CLIENTS, Pace
 from tests.support.event_stream import EventStream, listening
 from tests.support.managing import Managed, Place, managing, problem_of

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from common.protocol.keys import RunId
-from common.protocol.run import EntryState, RunEntry, Verdict, final_entry
+from common.protocol.run import EntryState, RunEntry, final_entry
 from common.protocol.saved_job import SavedJob
+from common.verdicts import Verdict
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms, open_entry, record_of, settle
 from tests.support.waiting import wait_until

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from common.protocol.keys import RunId, encode_mark
-from common.protocol.run import EntryState, Verdict, final_entry
+from common.protocol.run import EntryState, final_entry
+from common.verdicts import Verdict
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, record_of, settle
 from tests.support.waiting import wait_until

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import RunId
 from common.protocol.member import Beat, EndingRun
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, record_of
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ import pytest
 
 from common.instants import iso
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.counting import count_records
 from tests.support.joining import join
 from tests.support.managing import Managed, problem_of

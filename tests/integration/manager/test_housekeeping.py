@@ -10,12 +10,12 @@ import pytest
 from common.access.selectors import EVERYTHING
 from common.clock import SystemClock
 from common.errors import UnavailableError
-from common.jobs.notify import EventKind
 from common.notices.rules import Rule
 from common.notices.wanted import Wanted
 from common.protocol.keys import Keys, RunId
-from common.protocol.run import Trigger, Verdict
+from common.protocol.run import Trigger
 from common.runlog import OutboxDocument, RunLog
+from common.verdicts import EventKind, Verdict
 from manager.background.housekeeping import Delivery, Housekeeping
 from tests.support.background import running
 from tests.support.managing import Managed, Place

@@ -9,7 +9,8 @@ import pytest
 
 from bench.filling import fill, saved
 from common.jobs.job import JobSpec
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
+from common.verdicts import Verdict
 from manager.views.orders import FEW, Sort
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import now_ms

@@ -10,8 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from common.protocol.keys import RunId
-from common.protocol.run import EntryState, Verdict
+from common.protocol.run import EntryState
 from common.runlog import Chunk
+from common.verdicts import Verdict
 from manager.watch.tails import MOST_GLANCES, MOST_OF_A_CALLER
 from tests.support.event_stream import Event, EventStream
 from tests.support.managing import Managed, problem_of

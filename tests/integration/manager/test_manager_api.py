@@ -11,7 +11,8 @@ import pytest
 from common.clock import SystemClock
 from common.protocol.keys import RunId
 from common.protocol.member import Beat, Member
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
+from common.verdicts import Verdict
 from tests.support.managing import Managed, problem_of
 
 HOUR_MS = 3_600_000

@@ -16,8 +16,9 @@ from common.jobs.reader import parse_job
 from common.protocol.keys import RunId, encode_mark, sequence_name
 from common.protocol.member import Beat
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, RunEntry, Verdict, final_entry
+from common.protocol.run import EntryState, RunEntry, final_entry
 from common.protocol.saved_job import EditKind, JobVersion
+from common.verdicts import Verdict
 from tests.support.golden import check
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of

@@ -9,8 +9,9 @@ import pytest
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import RunId
 from common.protocol.kill import OVERDUE_MS, Kill
-from common.protocol.run import EntryState, Verdict
+from common.protocol.run import EntryState
 from common.protocol.txn import Put, Txn
+from common.verdicts import Verdict
 from tests.support.background import running
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, settle

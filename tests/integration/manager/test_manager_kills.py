@@ -9,8 +9,9 @@ import pytest
 from common.clock import SystemClock
 from common.protocol.keys import RunId
 from common.protocol.kill import Kill
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
 from common.protocol.txn import Txn
+from common.verdicts import Verdict
 from tests.support.managing import Managed, Place, managing
 from tests.support.proxy import Mode, Proxy
 

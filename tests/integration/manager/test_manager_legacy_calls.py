@@ -9,8 +9,9 @@ from typing import Any
 from common.etcd import EtcdClient
 from common.protocol.keys import RunId
 from common.protocol.member import Member
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.saved_job import SavedJob
+from common.verdicts import Verdict
 from tests.support.managing import Managed
 
 JOB1 = '{"name":"job1","command":"echo hello","cronExpr":"*/5 * * * * * *"}'

@@ -19,11 +19,12 @@ from yarl import URL
 
 from common.access.rights import Role
 from common.etcd import EtcdClient
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.rules import RULE
 from common.runlog import AuditFilter, RunLog
 from common.runlog.outbox import outbox_documents
+from common.verdicts import EventKind
 from tests.support.access import Accessing
 from tests.support.managing import Place, managing
 from tests.support.waiting import wait_until

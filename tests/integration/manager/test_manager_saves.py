@@ -17,10 +17,11 @@ from common.etcd import EtcdClient
 from common.instants import iso
 from common.jobs.reader import parse_job
 from common.protocol.keys import Keys, RunId, encode_mark
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Put, Txn, TxnResult
 from common.timings import Timings
+from common.verdicts import Verdict
 from manager.background.housekeeping import Delivery
 from manager.http.errors import failure_of
 from manager.use_cases.jobs import JobService

@@ -19,10 +19,11 @@ from common.instants import iso
 from common.protocol.keys import RunId, decode_mark, encode_mark, sequence_name
 from common.protocol.member import Beat
 from common.protocol.request import Origin, Request
-from common.protocol.run import RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.run import RunEntry, RunRecord, final_entry
 from common.protocol.saved_job import Again, SavedJob, first_attempt
 from common.protocol.txn import Delete, Put, Txn
 from common.timings import Timings
+from common.verdicts import Verdict
 from manager.use_cases.jobs import JobService
 from manager.use_cases.last_decided import LastDecided
 from manager.use_cases.unblock import Decided, Unblocking

@@ -15,13 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from common.access.callers import Via
 from common.access.rights import Role
 from common.notices.alerts import Alert, Standing
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.notice import Notice, NoticeKind, NoticeState
 from common.protocol.clocks import Clocks, Measured
 from common.protocol.keys import RunId
 from common.protocol.member import Beat
-from common.protocol.run import Verdict
 from common.runlog.alerts import Bucket
+from common.verdicts import EventKind, Verdict
 from common.version import VERSION
 from manager.api import metrics
 from tests.support.access import Accessing, kept_of

@@ -10,9 +10,10 @@ from typing import Any, Final
 import pytest
 
 from common.access.rights import Role
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.notice import Notice, NoticeKind, NoticeState, Told
 from common.notices.silences import LONGEST_MS
+from common.verdicts import EventKind
 from tests.support.access import Accessing, as_administrator
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.waiting import wait_until

@@ -22,18 +22,19 @@ from common.etcd import Election
 from common.jobs.reader import parse_job
 from common.notices.alerts import Alert
 from common.notices.channels import CHANNEL
-from common.notices.events import Event, EventKind, events_of
+from common.notices.events import Event, events_of
 from common.notices.forms import Stored
 from common.notices.notice import Notice
 from common.notices.rules import RULE
 from common.notices.silences import SILENCE
 from common.protocol.keys import RunId
 from common.protocol.roster import Left, RosterEntry
-from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import GetPrefix, Txn
 from common.runlog.alerts import BUCKETS, Alerts, Bucket, ended_alerts, open_alerts
 from common.runlog.outbox import OutboxDocument, outbox_documents
+from common.verdicts import EventKind, Verdict
 from manager.notices.lifelines import LogStoreAway
 from tests.support.background import running
 from tests.support.clocks import OffClock

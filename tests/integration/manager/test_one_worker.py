@@ -6,10 +6,10 @@ import pytest
 
 from common.access.rights import Role
 from common.notices.alerts import Alert, Standing
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.protocol.roster import Left, RosterEntry
-from common.protocol.run import Verdict
 from common.runlog.alerts import Bucket
+from common.verdicts import EventKind, Verdict
 from tests.support.access import Accessing
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of

@@ -13,7 +13,7 @@ from common.protocol.drain import Drain
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.member import Beat
 from common.protocol.roster import Left, RosterEntry
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from manager.api.overview import MOST_GROUPS, MOST_OF_A_GROUP
 from manager.watch.events import Pace
 from tests.support.access import Accessing

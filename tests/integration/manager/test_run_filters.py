@@ -7,8 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Trigger, Verdict
+from common.protocol.run import RunRecord, Trigger
 from common.protocol.txn import Put, Txn
+from common.verdicts import Verdict
 from tests.integration.manager.test_run_list import RUNS, going, pages
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, open_entry, record_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from common.protocol.keys import RunId
-from common.protocol.run import EntryState, Verdict
+from common.protocol.run import EntryState
+from common.verdicts import Verdict
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, record_of, settle
 from tests.support.proxy import Mode, Proxy

@@ -19,13 +19,14 @@ from aiohttp import web
 from common.clock import SystemClock
 from common.jobs.reader import parse_job
 from common.notices.channels import CHANNEL
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.joining import Content, Message
 from common.notices.notice import Notice, NoticeKind, NoticeState, Told, notice_id, trial_notice
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.saved_job import SavedJob
+from common.verdicts import EventKind, Verdict
 from manager.notices.email import Email
 from manager.notices.ways import ChannelSecrets, PutOffError, Tls
 from manager.notices.webhook import signature

@@ -14,8 +14,9 @@ import pytest
 from common.clock import SystemClock
 from common.protocol.keys import RunId, Watched
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
+from common.protocol.run import EntryState, RunRecord, final_entry
 from common.protocol.txn import Put, Txn
+from common.verdicts import Verdict
 from tests.support.cluster import Process
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until

@@ -11,7 +11,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
-from common.protocol.run import EntryState, RunRecord, Verdict
+from common.protocol.run import EntryState, RunRecord
+from common.verdicts import Verdict
 from tests.support.cluster import Process
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStore, to_disturb
 from tests.support.proxy import Mode, Proxy

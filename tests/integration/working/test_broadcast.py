@@ -16,8 +16,9 @@ from common.protocol import boots
 from common.protocol.keys import RunId, decode_mark, encode_mark
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob, read_job
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.protocol.txn import Delete, KeyValue, Put, Txn, TxnResult
+from common.verdicts import Verdict
 from tests.support.background import running
 from tests.support.clocks import OffClock
 from tests.support.meeting import Meeting

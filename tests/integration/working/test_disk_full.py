@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from common.clock import SystemClock
-from common.protocol.run import EntryState, RunRecord, Verdict
+from common.protocol.run import EntryState, RunRecord
 from common.protocol.txn import Delete, Txn
+from common.verdicts import Verdict
 from tests.support.disks import full_disk
 from tests.support.records import record
 from tests.support.waiting import wait_until

@@ -15,9 +15,10 @@ from common.jobs.reader import parse_job
 from common.protocol.chain import link_at
 from common.protocol.keys import RunId, Watched, encode_mark
 from common.protocol.request import Origin, Request
-from common.protocol.run import Trigger, Verdict
+from common.protocol.run import Trigger
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Put, Txn
+from common.verdicts import Verdict
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 

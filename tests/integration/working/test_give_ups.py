@@ -11,8 +11,9 @@ from common.clock import SystemClock
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import RunId, Watched
 from common.protocol.kill import OVERDUE_MS, Kill
-from common.protocol.run import EntryState, RunRecord, Verdict
+from common.protocol.run import EntryState, RunRecord
 from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn
+from common.verdicts import Verdict
 from tests.integration.working.test_lost_runs import Delivered, Store
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until

@@ -12,8 +12,9 @@ from common.errors import EtcdRefusedError, UnavailableError
 from common.etcd import Change, EtcdClient
 from common.protocol.keys import RunId
 from common.protocol.request import Origin
-from common.protocol.run import OUT_OF_TOUCH, EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.protocol.run import OUT_OF_TOUCH, EntryState, RunEntry, RunRecord, Trigger, final_entry
 from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn
+from common.verdicts import Verdict
 from tests.support.meeting import Meeting
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog

@@ -10,12 +10,12 @@ import pytest
 from common.access.selectors import Selector
 from common.clock import SystemClock
 from common.errors import ForbiddenError
-from common.jobs.notify import EventKind
 from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.rules import RULE, Rule
 from common.protocol.keys import RunId
 from common.runlog import RunLog
+from common.verdicts import EventKind
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 

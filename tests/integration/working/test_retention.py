@@ -10,8 +10,9 @@ import pytest
 
 from common.errors import UnavailableError
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Verdict
+from common.protocol.run import RunRecord
 from common.runlog import Chunk, RunFilter, RunLog
+from common.verdicts import Verdict
 from tests.support.background import running
 from tests.support.records import PLAN_0_MS, record
 from tests.support.waiting import wait_until

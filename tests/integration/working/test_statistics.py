@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.clock import SystemClock
-from common.protocol.run import Verdict
+from common.verdicts import Verdict
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 from worker.lead import statistics

@@ -11,8 +11,8 @@ from common.etcd import EtcdClient
 from common.instants import iso
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.placement import bucket_of
-from common.protocol.run import Verdict
 from common.protocol.txn import Delete, Operation, Put
+from common.verdicts import Verdict
 from tests.support.meeting import Meeting
 from tests.support.stewarding import SECOND, Office
 from tests.support.working import World

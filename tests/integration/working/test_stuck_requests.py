@@ -10,8 +10,9 @@ import pytest
 from common.etcd import Change
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin, Request
-from common.protocol.run import RunRecord, Verdict, final_entry
+from common.protocol.run import RunRecord, final_entry
 from common.protocol.txn import Delete, Operation, Put
+from common.verdicts import Verdict
 from tests.support.meeting import Meeting
 from tests.support.stewarding import HOUR, SECOND, Office, key_value
 from tests.support.working import World

@@ -3,18 +3,21 @@ import { h, icon } from "./dom.js";
 import { isForeign, said } from "./said.js";
 import { t, word } from "./text.js";
 
-/** How a fire may end. */
-export const VERDICTS = ["success", "failed", "timeout", "killed", "lost", "skipped", "missed"];
+/**
+ * How a fire may end, with what `common/verdicts.py` says of it; a page of a former version does not.
+ * @type {Record<string, {is_of_a_run: boolean, is_failure: boolean, is_retried: boolean, tone: string, icon: string, mark: string}>}
+ */
+const KNOWN = JSON.parse(document.body.dataset.verdicts ?? "{}");
+export const VERDICTS = Object.keys(KNOWN);
+export const FAILURES = VERDICTS.filter((verdict) => KNOWN[verdict].is_failure);
+/** Ends of commands that went wrong themselves. */
+export const RETRIED = VERDICTS.filter((verdict) => KNOWN[verdict].is_retried);
+/** Without a run. */
+export const NEVER_RAN = VERDICTS.filter((verdict) => !KNOWN[verdict].is_of_a_run);
 
 /** @type {Record<string, [string, string]>} glyph, tone */
 const LOOKS = {
-  success: ["check-circle-fill", "ok"],
-  failed: ["x-circle-fill", "bad"],
-  timeout: ["hourglass-bottom", "bad"],
-  killed: ["stop-circle-fill", "warn"],
-  lost: ["question-diamond-fill", "bad"],
-  skipped: ["skip-forward-fill", "idle"],
-  missed: ["slash-circle", "warn"],
+  ...Object.fromEntries(VERDICTS.map((verdict) => [verdict, [KNOWN[verdict].icon, KNOWN[verdict].tone]])),
   created: ["circle-half", "run"],
   claimed: ["clock", "run"],
   running: ["play-circle-fill", "run"],
@@ -60,7 +63,7 @@ export function badge(code, { href, title, of } = {}) {
 }
 
 /** Verdicts whose reasons are phrases of etcron's own; that of a kill may be a user's. */
-const OWN = ["skipped", "missed", "lost", "waiting", "planned", "none", "unknown"];
+const OWN = [...NEVER_RAN, "lost", "waiting", "planned", "none", "unknown"];
 
 /** An error may be the command's own: so many characters of it are of a text of etcron's, or it stays as it is. */
 const OURS_AT_LEAST = 12;
@@ -148,6 +151,13 @@ function inShort(text) {
   return line.length > LONGEST_CAUSE ? `${line.slice(0, LONGEST_CAUSE)}…` : line;
 }
 
+/** By its colour, its height and its mark. @param {string} verdict @returns {string} classes */
+export function lookOf(verdict) {
+  const height = NEVER_RAN.includes(verdict) ? "low" : FAILURES.includes(verdict) ? "high" : "";
+  const shape = [verdict, height, KNOWN[verdict]?.mark].filter(Boolean).map((one) => `is-${one}`);
+  return `tone-${toneOf(verdict)} ${shape.join(" ")}`;
+}
+
 /**
  * The newest verdicts, oldest first: a bar each, told apart by height and shape too; in words for who cannot see it.
  * @param {{status: string, planTime: number}[]} recent
@@ -155,7 +165,7 @@ function inShort(text) {
  */
 export function strip(recent, when) {
   const bars = recent.map(({ status, planTime }) =>
-    h("span", { class: `bar-of tone-${toneOf(status)} is-${status}`, title: `${word("verdict", status)} ${when(planTime)}` }));
+    h("span", { class: `bar-of ${lookOf(status)}`, title: `${word("verdict", status)} ${when(planTime)}` }));
   return h("span", { class: "strip", role: "img", "aria-label": summary(recent) }, bars);
 }
 

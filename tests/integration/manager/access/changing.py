@@ -15,7 +15,7 @@ from common.access.rights import Role
 from common.jobs.reader import parse_job
 from common.json_text import dumps
 from common.notices.alerts import Alert, Standing
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.silences import SILENCE, Silence
 from common.protocol.keys import RunId, encode_mark
@@ -23,6 +23,7 @@ from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob
 from common.protocol.txn import KeyValue
 from common.runlog.alerts import Bucket
+from common.verdicts import EventKind
 from tests.support.access import Accessing
 from tests.support.joining import join
 from tests.support.managing import Managed, Place

@@ -25,14 +25,15 @@ from common.access.selectors import Selector
 from common.instants import iso
 from common.jobs.reader import parse_job
 from common.notices.alerts import Alert, Standing
-from common.notices.events import Event, EventKind
+from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.silences import SILENCE, Silence
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin, Request
-from common.protocol.run import RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.run import RunEntry, RunRecord, Trigger
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob
 from common.runlog.alerts import Bucket
+from common.verdicts import EventKind, Verdict
 from manager.access.needs import inventory
 from tests.support.access import Accessing
 from tests.support.event_stream import EventStream, listening

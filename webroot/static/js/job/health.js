@@ -8,9 +8,9 @@ import { printable, uncoloured } from "../printed.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { number, t, word } from "../text.js";
-import { perWorker, summary, toneOf, whyApart, whyInShort, whyOf } from "../verdicts.js";
+import { FAILURES, lookOf, perWorker, summary, toneOf, whyApart, whyInShort, whyOf } from "../verdicts.js";
 import { full, parts, zoneFor } from "../zones.js";
-import { BAD, tally } from "./tally.js";
+import { tally } from "./tally.js";
 
 const TAIL_LINES = 6;
 /** So many are kept of a job. */
@@ -39,7 +39,7 @@ export async function showHealth(job, signal) {
       if (signal.aborted) throw error; // else the sentence says that there are some
     }
   }
-  if (!last || !BAD.includes(last.status) || !last.startTime || last.runId === tail.runId) return;
+  if (!last || !FAILURES.includes(last.status) || !last.startTime || last.runId === tail.runId) return;
   try {
     const found = await get(`/runs/${encodeURIComponent(last.runId)}/output`, { query: { tail: TAIL_LINES }, signal });
     Object.assign(tail, { runId: last.runId, text: (found.text ?? "").trimEnd() });
@@ -83,7 +83,7 @@ function stateOf(job) {
   const fires = range.id === missedId && range.count > 1 && around(
     t(missed > 1 ? "health.range.times" : "health.range", { ...WHEN, n: range.count, times: missed, why: whyInShort(range) }), [stamp(range.planTime, { zone }), " – ", stamp(range.rangeEndTime, { zone })]);
   const more = [...lastSuccess(job, zone), usual, ...going];
-  if (BAD.includes(last.status)) {
+  if (FAILURES.includes(last.status)) {
     const many = isAll && recent.length >= MOST ? "health.failing.least" : "health.failing";
     const said = n > 1 ? t(many, { ...WHEN, n }) : t(`health.${last.status}`, WHEN);
     const misses = last.status === "missed" && fires;
@@ -137,7 +137,7 @@ function bars(recent, zone) {
   const links = recent.map(({ status, planTime, runId, durationMs }, at) => {
     const level = durationMs === undefined ? 1 : Math.max(1, Math.min(LEVELS, Math.ceil((LEVELS * durationMs) / Math.max(1, most))));
     const says = [word("verdict", status), full(planTime, zoneFor(zone)), durationMs !== undefined && duration(durationMs)].filter(Boolean).join(", ");
-    return h("a", { class: `bar-of tone-${toneOf(status)} is-${status} level-${level}`, href: runUrl(runId), "data-key": `${runId} ${status}`, "aria-label": says, title: says, tabindex: at === recent.length - 1 ? 0 : -1 });
+    return h("a", { class: `bar-of ${lookOf(status)} level-${level}`, href: runUrl(runId), "data-key": `${runId} ${status}`, "aria-label": says, title: says, tabindex: at === recent.length - 1 ? 0 : -1 });
   });
   return h("div", { class: "strip strip-large", role: "group", "aria-label": `${t("health.strip")}: ${summary(recent)}` }, links);
 }

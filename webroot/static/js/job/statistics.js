@@ -29,7 +29,7 @@ async function load(name, signal, later) {
   const box = byId("statistics");
   try {
     const { items } = await get("/statistics", { query: { job: name, days: DAYS }, signal });
-    const days = items.filter((/** @type {any} */ day) => day.runs + day.skipped + day.missed > 0);
+    const days = items.filter((/** @type {any} */ day) => VERDICTS.some((verdict) => day[verdict]));
     redraw(box, h("p", { class: "muted" }, t(days.length ? "statistics.about" : "statistics.none", { n: DAYS })), days.length > 0 && table(days));
   } catch (error) {
     if (signal.aborted) throw error;

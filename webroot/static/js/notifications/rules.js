@@ -9,7 +9,8 @@ import { toast } from "../notices.js";
 import { removal, table } from "../tables.js";
 import { t, word } from "../text.js";
 
-export const EVENTS = ["failed", "timeout", "lost", "killed", "missed", "skipped", "succeeded", "output", "late", "recovered", "slow", "silent", "fast"];
+/** What may be told of a job. */
+export const EVENTS = (document.body.dataset.events ?? "").split(" ");
 
 /** @param {any[]} rules */
 export function rulesTable(rules) {

@@ -9,13 +9,15 @@ import { redraw } from "../redraw.js";
 import { lateness, took } from "../runs/list.js";
 import { stamp } from "../stamp.js";
 import { size, t, word } from "../text.js";
-import { badge, codeOf, whyApart, whyOf } from "../verdicts.js";
+import { badge, codeOf, RETRIED, toneOf, whyApart, whyOf } from "../verdicts.js";
 import { attemptsOf } from "./attempts.js";
 import { lastLineOf } from "./progress_lines.js";
 
-const TONES = { failed: "bad", timeout: "bad", lost: "bad", killed: "warn", missed: "warn", ending: "warn" };
-/** Their output may say why. */
-const SAYS_WHY = ["failed", "timeout"];
+/** Of what is said of it. @param {any} run */
+function toneFor(run) {
+  const tone = run.status || run.state === "ending" ? toneOf(codeOf(run)) : "";
+  return tone === "bad" || tone === "warn" ? tone : "info";
+}
 
 /** @param {any} run as GET /runs/{id} says @param {string} [zone] of its job */
 export function showFacts(run, zone) {
@@ -28,8 +30,8 @@ export function showFacts(run, zone) {
     fill(byId("state"), badge(next));
   }
   const why = whyOf(run);
-  const last = why && SAYS_WHY.includes(next) && lastLineOf(run.output ?? "");
-  redraw(byId("why"), why && said(last ? [why, h("code", { class: "last-line" }, last)] : whyApart(run), /** @type {any} */ (TONES[next] ?? "info")));
+  const last = why && RETRIED.includes(next) && lastLineOf(run.output ?? "");
+  redraw(byId("why"), why && said(last ? [why, h("code", { class: "last-line" }, last)] : whyApart(run), toneFor(run)));
   redraw(byId("attempts"), attemptsOf(run));
   redraw(byId("facts"), facts([
     ["run.left", run.ending && [t("run.left.text", { worker: run.ending.worker, processes: run.ending.processes.join(", ") }), h("div", { class: "sub" }, stamp(run.ending.sinceMs, { as: "long", zone }))]],

@@ -10,6 +10,7 @@ import { note, said, toast } from "../notices.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { size, t } from "../text.js";
+import { RETRIED } from "../verdicts.js";
 import { showFacts, showSize } from "./facts.js";
 import { Find } from "./find.js";
 import { Follow } from "./follow.js";
@@ -26,7 +27,7 @@ const LOOK_MS = 5000;
 const OVERDUE_MS = 60_000;
 /** One that waits to be claimed has no events. */
 const WAITS_MS = 2000;
-const OPENED_AT_END = ["failed", "timeout", "killed"];
+const OPENED_AT_END = [...RETRIED, "killed"];
 
 /** @param {string} id */
 export function start(id) {

@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import { duration } from "../durations.js";
 import { encoded, jobUrl, runUrl } from "../links.js";
 import { t, word } from "../text.js";
-import { toneOf } from "../verdicts.js";
+import { NEVER_RAN, toneOf } from "../verdicts.js";
 import { full, parts, zoneFor } from "../zones.js";
 
 /** @typedef {any} Lane as GET /timeline says */
@@ -57,7 +57,7 @@ function draw(row, lane, { chart, step, isNarrow, by }) {
   for (const run of lane.runs.toSorted((/** @type {any} */ one, /** @type {any} */ other) => one.from - other.from)) {
     if (run.to < from || run.from > to) continue;
     const left = clamp(run.from), right = Math.max(clamp(run.to), left + 3), tone = /** @type {Tone} */ (toneOf(run.status));
-    const isLow = run.status === "skipped" || run.status === "missed";
+    const isLow = NEVER_RAN.includes(run.status);
     const shapes = [s("rect", { ...fillOf(tone), x: left, width: right - left, y: isLow ? top + 8 : top, height: isLow ? 6 : BAR_PX, rx: 1.5 })];
     if (run.expected) shapes.push(s("rect", { class: "expected", x: right, width: Math.max(clamp(run.expected) - right, 0), y: top + 0.5, height: BAR_PX - 1 }));
     row.append(mark(shapes, { label: labelOf(lane, run), href: run.id ? runUrl(run.id) : runsUrl(lane, run, by) }));

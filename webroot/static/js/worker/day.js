@@ -6,7 +6,7 @@ import { encoded } from "../links.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { number, t, word } from "../text.js";
-import { badge, VERDICTS } from "../verdicts.js";
+import { badge, lookOf, VERDICTS } from "../verdicts.js";
 import { slotsOf } from "./slots.js";
 
 const EVENTS = [
@@ -35,7 +35,7 @@ function lasted({ lasts, endMs }) {
 function shares(name, counts, total) {
   const there = VERDICTS.filter((verdict) => counts[verdict]);
   let x = 0;
-  const parts = there.map((verdict) => s("rect", { class: `is-${verdict}`, x: (x += counts[verdict]) - counts[verdict], width: counts[verdict], y: 0, height: 10 }));
+  const parts = there.map((verdict) => s("rect", { class: lookOf(verdict), x: (x += counts[verdict]) - counts[verdict], width: counts[verdict], y: 0, height: 10 }));
   return [
     s("svg", { class: "shares", viewBox: `0 0 ${total} 10`, preserveAspectRatio: "none", "aria-hidden": "true" }, parts),
     h("ul", { class: "shares-of" }, there.map((verdict) => h("li", {}, badge(verdict, { href: `/runs?worker=${encoded(name)}&status=${verdict}` }),
