@@ -37,6 +37,7 @@ PLACES: Final[Mapping[str, str]] = {
     "after_commit": "a manager's edit has been carried out, and is not answered",
     "before_notices": "what has happened is read from the outbox, and no notice is made of it",
     "after_notices": "notices are made of what has happened, and the alerts do not say so",
+    "before_notice_sent": "a message is written down, and about to be sent",
     "after_notice_sent": "a server has taken a message, and that is not noted",
 }
 """Every place, and what is so there."""

@@ -7,7 +7,8 @@ one together first; let the channel go. All that counts is one document (`Channe
     noted           it is done; a crash before that sends it once more, with the same id
     settled         its notices say so; a crash before that says it again
 
-A channel whose sender is gone (its beat in etcd) is taken over, whatever any clock says.
+A channel whose sender is gone (its beat in etcd) is taken over, whatever any clock says. So a sender whose session has
+not been confirmed for its TTL since it took up the message sends it no more: another may have done so.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, Session
 from common.notices.channels import CHANNEL, ChannelKind
 from common.notices.events import Event
 from common.notices.joining import (
@@ -67,7 +68,7 @@ _UNWRITTEN_S: Final = 30.0
 
 
 class TakenOverError(EtcronError):
-    """The channel has another sender now: nothing was written."""
+    """The channel has another sender now, or may have: nothing was written, or sent."""
 
 
 class Sender:
@@ -161,15 +162,16 @@ class Sender:
         """Serve the channel once; for how many seconds there is nothing to do for it then."""
         extra = {"action": "notices.interrupted", "channel": channel}
         try:
-            while True:
+            while (session := self._presence.session) is not None:
                 seen = await self._notices.state(channel)
                 if seen is not None and (rest_s := await self._rest_s(seen)) > 0:
                     return rest_s
                 state = await self._claim(channel)
                 if state.owner != self._name:
                     return _TAKEN_S
-                if not await self._served(await self._finish(state)):
+                if not await self._served(await self._finish(state), session):
                     return _TAKEN_S  # what waits cannot be read: another version's manager may send it
+            return _AGAIN_S
         except (UnavailableError, EtcdError, TakenOverError) as error:
             _log.debug("channel %s is served later: %s", channel, error, extra=extra)
             return _AGAIN_S
@@ -203,7 +205,7 @@ class Sender:
         await self._notices.let_go(state)
         return replace(state, done=())
 
-    async def _served(self, state: ChannelState) -> bool:
+    async def _served(self, state: ChannelState, session: Session) -> bool:
         """Send the message that is due and let the channel go; False: there was none."""
         due = list[Message]()
         if not await self._rest_s(state):
@@ -211,7 +213,7 @@ class Sender:
             now_ms = self._clock.wall_ms()
             due = sorted((one for one in state.messages if not wait_ms(one, now_ms)), key=lambda one: one.tries)
         if due:
-            state = await self._sent(state, due[0])
+            state = await self._sent(state, due[0], session)
         await self._write(replace(state, owner="", step=state.step + 1))
         return bool(due)
 
@@ -232,9 +234,11 @@ class Sender:
         await self._notices.put_into(message.notices, message.id)
         return state
 
-    async def _sent(self, state: ChannelState, message: Message) -> ChannelState:
-        """Sent, and what came of it noted, and said by its notices."""
-        kind, result, why = await self._given(state.channel, message)
+    async def _sent(self, state: ChannelState, message: Message, session: Session) -> ChannelState:
+        """Sent, and what came of it noted, and said by its notices. TakenOverError."""
+        if failpoints.armed:
+            failpoints.hit("before_notice_sent")
+        kind, result, why = await self._given(state.channel, message, session)
         if failpoints.armed:
             failpoints.hit("after_notice_sent")
         noted, outcome = came_to(state, message, result, why, now_ms=self._clock.wall_ms())
@@ -252,8 +256,13 @@ class Sender:
                  extra=extra)  # fmt: skip
         return replace(noted, done=())
 
-    async def _given(self, name: str, message: Message) -> tuple[str, Result, PutOffError | RefusedError | None]:
-        """The kind of channel, what came of it, and what speaks against it."""
+    async def _given(
+        self, name: str, message: Message, session: Session | None = None
+    ) -> tuple[str, Result, PutOffError | RefusedError | None]:
+        """The kind of channel, what came of it, and what speaks against it.
+
+        ``session``: by which others have known, since the channel was claimed, that its sender lives. TakenOverError.
+        """
         kv = await self._etcd.get(self._keys.channel(name))
         if kv is None:
             return "", Result(), RefusedError(f"there is no channel {name} any more")
@@ -261,6 +270,8 @@ class Sender:
             channel = CHANNEL.from_json(kv.value).record
         except ValueError as error:
             return "", Result(), RefusedError(f"channel {name} cannot be read: save it anew ({line(str(error))})")
+        if session is not None and not session.healthy:
+            raise TakenOverError
         try:
             async with asyncio.timeout(WITHIN_S):
                 return str(channel.kind), await self._ways[channel.kind].send(name, channel, message), None
