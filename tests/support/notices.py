@@ -7,7 +7,6 @@ import contextlib
 import email
 import email.policy
 import ssl
-import time
 import warnings
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ class Mail:
 
     recipients: list[str]
     content: bytes
-    at: float = field(default_factory=time.monotonic)
 
     @property
     def message(self) -> EmailMessage:
@@ -169,7 +167,6 @@ class Got:
     headers: dict[str, str]
     body: Any
     raw: bytes
-    at: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True)
