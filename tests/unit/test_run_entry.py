@@ -105,10 +105,6 @@ def test_whatever_somebody_else_has_written_is_an_entry_or_refused(value: Any) -
     assert isinstance(entry.lost_after_ms, int | None)
 
 
-def test_verdicts_of_fires_that_did_not_run() -> None:
-    assert {verdict for verdict in Verdict if not verdict.is_of_a_run} == {Verdict.SKIPPED, Verdict.MISSED}
-
-
 def test_record_without_its_output_says_why() -> None:
     record = RunRecord(run_id=RunId.planned("job", 1), status=Verdict.FAILED, output="much", err="exit status 3")
     cut = record.without_output("too large")
