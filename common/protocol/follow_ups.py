@@ -144,13 +144,9 @@ def _attempts(end: End, job: PlannedJob) -> int:
 
 def follow(keys: Keys, end: End, facts: Facts) -> FollowUp:
     """What follows this end, given these facts."""
-    if (job := facts.job) is None:
-        return NOTHING
-    origin = another_attempt(end, job)
-    if origin is None or (origin is Origin.RERUN and facts.is_killed):
-        if not end.frees_lock or end.run_id.of_worker is not None:
-            return NOTHING  # a run without the lock (its job was another then) is no part of the chain
-        return next_link(keys, job, end_ms=end.at_ms, last_plan_ms=end.entry.plan_ms)
+    job, origin = facts.job, another_attempt(end, facts.job)
+    if job is None or origin is None or (origin is Origin.RERUN and facts.is_killed):
+        return next_link_after(keys, end, job)
     if facts.has_next:
         return _IS_THERE
     request = _attempt(end, job, origin, facts)
@@ -160,6 +156,13 @@ def follow(keys: Keys, end: End, facts: Facts) -> FollowUp:
     if origin is Origin.RERUN:
         compares.append(absent(keys.kill(end.run_id)))
     return replace(_asking(keys, job, request, compares), tries_again=True)
+
+
+def next_link_after(keys: Keys, end: End, job: PlannedJob | None) -> FollowUp:
+    """What follows an end after which the fire is not tried again: the chain goes on, where the run was part of one."""
+    if job is None or not end.frees_lock or end.run_id.of_worker is not None:
+        return NOTHING  # a run without the lock (its job was another then) is no part of the chain
+    return next_link(keys, job, end_ms=end.at_ms, last_plan_ms=end.entry.plan_ms)
 
 
 def next_link(keys: Keys, job: PlannedJob, *, end_ms: int, last_plan_ms: int) -> FollowUp:

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from common.errors import EtcdCompactedError, EtcronError
 from common.etcd import EtcdClient
-from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_tried_again
+from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_tried_again, next_link_after
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunEntry, RunRecord
 from common.protocol.run_writes import KeyAfter, LeftRun, end
@@ -28,7 +28,7 @@ class FollowUps:
         """What follows, by the catalog alone: so it is for nearly every run. None: etcd has to be asked."""
         if may_be_tried_again(end.record):
             return None
-        return follow(self._keys, end, Facts(job=self._catalog.of_run(end.run_id)))
+        return next_link_after(self._keys, end, self._catalog.of_run(end.run_id))
 
     async def asked(self, ends: Sequence[End]) -> list[FollowUp]:
         """What follows each of them, as etcd knows it. EtcdError, UnavailableError: it does not answer."""

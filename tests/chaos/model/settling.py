@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from common.protocol import run_writes
-from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_tried_again
+from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_tried_again, next_link_after
 from common.protocol.keys import RunId
 from common.protocol.records import claimed_record
 from common.protocol.run import RunEntry, RunRecord
@@ -102,7 +102,7 @@ def _end_of(run: Run) -> End:
 def _known(w: Worker, run: Run) -> FollowUp | None:
     """What follows, by the view alone: so it is for nearly every run. None: etcd has to be asked."""
     end = _end_of(run)
-    return None if may_be_tried_again(end.record) else follow(KEYS, end, Facts(job=w.view.jobs.get(run.run_id.job)))
+    return None if may_be_tried_again(end.record) else next_link_after(KEYS, end, w.view.jobs.get(run.run_id.job))
 
 
 def _end(w: Worker, run: Run, follow_up: FollowUp) -> Flow[bool]:
