@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from msgspec.structs import replace
-
 from common.clock import Clock
 from common.errors import EtcdError, ForbiddenError, UnavailableError
 from common.etcd import EtcdClient
@@ -36,6 +34,7 @@ from common.protocol.txn import KeyValue
 from common.runlog import OutboxDocument, outbox_documents
 from common.verdicts import Verdict
 from worker.catalog import Catalog
+from worker.record.records import without_long_output
 from worker.rules import READ_WITHIN_S, Rules
 from worker.runs import Run, RunTable
 
@@ -50,8 +49,6 @@ _SAID_EVERY_S: Final = 3600.0
 _FIND_S: Final = 5.0
 _AT_ONCE: Final = 1_000
 _MOST_WAITING: Final = 10_000
-_WORTH_FORGETTING: Final = 256
-"""Characters of an output: shorter ones are cheaper to keep than to copy the record for."""
 _RECORDS_A_TURN: Final = 100
 """Of what the loop is held for; then fires that are due have their turn."""
 
@@ -158,7 +155,7 @@ class OutboxWriter:
         """The log store has these; the last of them stands there in the spool."""
         now = self._clock.monotonic()
         left = [
-            _Record(record=_without_output(record), run=self._ended_here(record), since=now)
+            _Record(record=without_long_output(record), run=self._ended_here(record), since=now)
             for record in records
             if self._may_tell(record)
         ]
@@ -295,11 +292,6 @@ class OutboxWriter:
         if now - self._said_at >= _SAID_EVERY_S:
             self._said_at = now
             _log.error("%s", self.problem, extra={"action": "outbox.forbidden"})
-
-
-def _without_output(record: RunRecord) -> RunRecord:
-    """Many may wait; how much it printed stays known."""
-    return record if len(record.output) <= _WORTH_FORGETTING else replace(record, output="")
 
 
 def _pauses() -> Iterator[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from common.protocol.kill import Kill
@@ -10,6 +12,14 @@ from common.protocol.run import RunRecord
 from common.verdicts import Verdict
 from worker.launch import Outcome
 from worker.runs import Run
+
+_WORTH_FORGETTING: Final = 256
+"""Characters of an output: shorter ones are cheaper to keep in memory than to copy the record for."""
+
+
+def without_long_output(record: RunRecord) -> RunRecord:
+    """For who keeps thousands of records; how much was printed stays known."""
+    return record if len(record.output) <= _WORTH_FORGETTING else replace(record, output="")
 
 
 def run_record(run: Run, outcome: Outcome, *, host: str) -> RunRecord:

@@ -20,8 +20,6 @@ from functools import partial
 from itertools import islice
 from typing import Final, Protocol
 
-from msgspec.structs import replace
-
 from common.clock import Clock
 from common.errors import EtcdRefusedError, EtcronError
 from common.etcd import EtcdClient, Session
@@ -34,6 +32,7 @@ from common.protocol.run_writes import forget, keep_record
 from worker.kills import Kills
 from worker.pacing import AT_ONCE_S, TOGETHER_S, is_wanted_soon
 from worker.record.follow_ups import FollowUps
+from worker.record.records import without_long_output
 from worker.record.unlocking import MAX_STEPS, Steps, Unlocking, is_own
 from worker.refusals import PATIENT, Refusals
 from worker.runs import Run, RunTable
@@ -44,10 +43,6 @@ _DELETED_AT_ONCE: Final = MAX_STEPS
 """Run keys, in one transaction; then the locks that are to be freed meanwhile have their turn."""
 MAX_WAITING_KEYS: Final = 10_000
 """Run keys that wait for the log store, over all live workers; beyond, the spool alone keeps the record."""
-
-
-_WORTH_FORGETTING: Final = 256
-"""Characters of an output: shorter ones are kept in memory with their records, which is cheaper than to copy those."""
 
 
 class RecordKeeper(Protocol):
@@ -232,8 +227,7 @@ class Settlement:
                 if failpoints.armed and run is not None:
                     failpoints.hit("before_record")
                 self._busy += 1
-                # Only the spool keeps a long output, in memory or on the disk: thousands may wait.
-                kept = record if len(record.output) <= _WORTH_FORGETTING else replace(record, output="")
+                kept = without_long_output(record)  # the spool alone keeps that, in memory or on the disk
                 tell = partial(self._take_answer, run, kept)
                 if run is None:
                     self._spool.accept(record, tell)

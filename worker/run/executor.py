@@ -17,6 +17,7 @@ ends a run, not the end of its output: a daemon that keeps the pipe holds up not
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -299,9 +300,7 @@ class Executor:
                 self._try_later(one, one.short)
             case NotNowError():
                 self._guard.over(run_id)
-                self._unstarted += 1
-                self._idle.clear()
-                self._loop.call_soon(self._give_not_now, run_id, error)
+                self._tell_soon(functools.partial(self._on_not_now, run_id, error))
             case _:  # of this run alone: whoever tries again has nobody to tell of it
                 extra = {"action": "spawn_unforeseen", "run_id": str(run_id)}
                 log.error("%s was not started, for a reason that nobody foresaw", run_id, extra=extra, exc_info=error)
@@ -376,38 +375,31 @@ class Executor:
         outcome = unstarted(launch.run_id, why, self._clock.wall_ms())
         log.warning("%s %s", outcome.run_id, outcome.err,
                     extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip
-        self._give_soon(outcome)
+        self._tell_soon(functools.partial(self._on_end, outcome))
 
     def _ended_unstarted(self, waiting: _Try, ending: Ending) -> None:
         if waiting.timer is not None:
             waiting.timer.cancel()
         launch = waiting.launch
         self._guard.over(launch.run_id)
-        self._give_soon(
-            Outcome(
-                run_id=launch.run_id, verdict=ending.kind, end_ms=self._clock.wall_ms(),
-                err=ending.in_words(launch.spec.timeout_s), reason=ending.reason, by=ending.by,
-            )
+        outcome = Outcome(
+            run_id=launch.run_id, verdict=ending.kind, end_ms=self._clock.wall_ms(),
+            err=ending.in_words(launch.spec.timeout_s), reason=ending.reason, by=ending.by,
         )  # fmt: skip
+        self._tell_soon(functools.partial(self._on_end, outcome))
 
-    def _give_soon(self, outcome: Outcome) -> None:
-        """Not from within ``start`` or ``end``: nobody expects to be called back there."""
+    def _tell_soon(self, tell: Callable[[], None]) -> None:
+        """What became of a run of which nothing was started. Not from within ``start`` or ``end``: nobody expects to be
+        called back there."""
         self._unstarted += 1
         self._idle.clear()
-        self._loop.call_soon(self._give_unstarted, outcome)
 
-    def _give_unstarted(self, outcome: Outcome) -> None:
-        self._unstarted -= 1
-        self._give(outcome)
+        def tell_now() -> None:
+            self._unstarted -= 1
+            self._be_idle()
+            tell()
 
-    def _give_not_now(self, run_id: RunId, error: NotNowError) -> None:
-        self._unstarted -= 1
-        self._be_idle()
-        self._on_not_now(run_id, error)
-
-    def _give(self, outcome: Outcome) -> None:
-        self._be_idle()
-        self._on_end(outcome)
+        self._loop.call_soon(tell_now)
 
     def _be_idle(self) -> None:
         if self._is_idle():
@@ -491,7 +483,9 @@ class Executor:
             self._failed(_Try(launch=run.launch, until=run.launch.start_until or 0, here=False, tries=1), why_not)
             return
         end_ms = self._end_dates.now_ms(start_ms=run.start_ms, started_s=run.started_s)
-        self._give(run.outcome(end_ms, survivors, left))
+        outcome = run.outcome(end_ms, survivors, left)
+        self._be_idle()
+        self._on_end(outcome)
 
     def _let_go(self, run: Running, *, left: ProcessGroup | None = None) -> None:
         """Its descriptors are given back, but the channel of its start, and a group that is left of it."""
