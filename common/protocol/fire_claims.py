@@ -111,8 +111,8 @@ class Claims:
                 answers.append(ruled_out)
         session = result.one(0)
         if session is None or session.lease != batch.session.lease_id:
-            why, lease = (Answer.NO_SESSION, 0) if session is None else (Answer.DETACHED, session.lease)
-            answers += [Result(proposal=proposal, answer=why, key_lease=lease) for proposal in again]
+            why = Answer.NO_SESSION if session is None else Answer.DETACHED
+            answers += [Result(proposal=proposal, answer=why, found=session) for proposal in again]
             again = []
         elif not answers and len(again) == 1:
             answers, again = [Result(proposal=again[0], answer=Answer.RUN_EXISTS)], []
@@ -206,12 +206,11 @@ def _ruled_out(
 ) -> Result | None:
     if job is None or job.mod_revision != proposal.job.revision:
         return Result(proposal=proposal, answer=Answer.JOB_CHANGED)
-    mark_ms = read_mark(mark)
-    if mark_ms != proposal.decision.from_ms:
-        return Result(proposal=proposal, answer=Answer.MARK_MOVED, mark_ms=mark_ms)
+    if read_mark(mark) != proposal.decision.from_ms:
+        return Result(proposal=proposal, answer=Answer.MARK_MOVED, found=mark)
     if proposal.blocker is not None:
         changed = lock is None or lock.create_revision != proposal.blocker.create_revision
         return Result(proposal=proposal, answer=Answer.LOCK_CHANGED) if changed else None
     if proposal.needs_free_lock and lock is not None:
-        return Result(proposal=proposal, answer=Answer.LOCKED, blocker=lock)
+        return Result(proposal=proposal, answer=Answer.LOCKED, found=lock)
     return None

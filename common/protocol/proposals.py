@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from common.protocol.compares import Compare
-from common.protocol.keys import RunId
+from common.protocol.keys import RunId, read_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held
 from common.protocol.run import RunEntry, RunRecord
@@ -109,12 +109,13 @@ class Result(Struct, frozen=True, kw_only=True):
     """DONE: of the transaction; fence and mod revision of the run."""
     sent: float = 0.0
     """DONE: the boot clock's time at which the transaction that succeeded was sent."""
-    mark_ms: int | None = None
-    """MARK_MOVED: where it is; None where it is missing or unreadable."""
-    blocker: KeyValue | None = None
-    """LOCKED: the lock."""
-    key_lease: int = 0
-    """DETACHED: the lease of the session's key, which is not the session's."""
+    found: KeyValue | None = None
+    """What is in its way: MARK_MOVED: the mark, if there is one; LOCKED: the lock; DETACHED: the session's key."""
+
+    @property
+    def mark_ms(self) -> int | None:
+        """MARK_MOVED: where it is; None where it is missing or unreadable."""
+        return read_mark(self.found)
 
     @property
     def is_for_ever(self) -> bool:

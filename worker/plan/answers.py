@@ -100,10 +100,10 @@ class Answers:
         self.claims_lost += result.answer is Answer.MARK_MOVED and proposal.claims
         if result.answer is Answer.DONE:
             self.won_late(result, session)
-        elif result.answer is Answer.DETACHED and self._told_detached is not session:
+        elif result.answer is Answer.DETACHED and result.found is not None and self._told_detached is not session:
             # Told once a session: all of its fires are given up so, until its key is put again.
             self._told_detached = session
-            lease, own = result.key_lease, session.lease_id
+            lease, own = result.found.lease, session.lease_id
             extra = {"action": "fires.detached", "key": session.key, "lease": f"{lease:x}", "own": f"{own:x}"}
             _log.warning(
                 "takes no fires until its session's key is mended, so they are late: %s is under %s, "
@@ -143,7 +143,7 @@ class Answers:
             case Answer.JOB_CHANGED:
                 pending.give_up()  # the catalog brings the job
             case Answer.LOCKED:
-                self._locked(pending, decision, result.blocker)
+                self._locked(pending, decision, result.found)
             case Answer.LOCK_CHANGED:
                 pending.blocker = None
             case Answer.RUN_EXISTS:

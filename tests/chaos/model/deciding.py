@@ -128,7 +128,7 @@ def _take_in(w: Worker, pending: Pending, result: Result, session: Session) -> F
         case Answer.MARK_MOVED if result.mark_ms is not None and result.mark_ms >= job.anchor_ms:
             pending.base, pending.blocker = result.mark_ms, None
         case Answer.LOCKED:
-            yield from _locked(w, pending, decision, result.blocker)
+            yield from _locked(w, pending, decision, result.found)
         case Answer.LOCK_CHANGED | Answer.NOT_DONE:
             pending.blocker = None
         case _:

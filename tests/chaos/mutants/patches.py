@@ -45,8 +45,8 @@ MUTANTS: Final = (
             Patch(file=_FIRE_CLAIMS, old=", value_is(mark, encode_mark(decision.from_ms))],\n", new="],\n"),
             Patch(
                 file=_FIRE_CLAIMS,
-                old="    if mark_ms != proposal.decision.from_ms:\n",
-                new="    if mark_ms is None:\n",
+                old="    if read_mark(mark) != proposal.decision.from_ms:\n",
+                new="    if read_mark(mark) is None:\n",
             ),
         ),
         noticed_by=("test_stopped.py::test_stopped_before_a_claim_for_less_than_its_session",),
