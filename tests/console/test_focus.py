@@ -94,7 +94,7 @@ async def test_lists_that_change_by_themselves_keep_the_focus(console: Console, 
 async def test_job_whose_run_has_ended_leaves_the_list_of_running_ones(
     console: Console, cluster: Cluster, name: str
 ) -> None:
-    await cluster.save(name, "sleep 2", "@yearly")
+    await cluster.save(name, "sleep 600", "@yearly")
     page = await console.open(f"/jobs?state=running&q={name}")
     rows = page.locator("#jobs tbody tr")
     await settled(page)
@@ -102,6 +102,7 @@ async def test_job_whose_run_has_ended_leaves_the_list_of_running_ones(
     answer = await page.request.post(f"/api/v1/jobs/{name}/run", data={})
     assert answer.status == 202
     await expect(rows).to_have_count(1)
+    await cluster.post("/job/kill", name=name)
     await expect(rows).to_have_count(0)
 
 

@@ -317,13 +317,16 @@ async def test_running_run_ends_on_its_page(console: Console, cluster: Cluster, 
 
 
 async def test_run_that_is_claimed_ahead_of_its_time_counts_from_then_by_itself(console: Console) -> None:
-    page = await console.open("/")
+    page = await console.open("about:blank", locale="en-US")  # its clock is its context's
+    await page.clock.install()
+    await page.goto("/")
     await page.evaluate(
         """async (module) => {
           const { stamp } = await import(module);
-          document.body.append(Object.assign(stamp(Date.now() + 2000, { as: "lasting" }), { id: "ahead" }));
+          document.body.append(Object.assign(stamp(Date.now() + 600_000, { as: "lasting" }), { id: "ahead" }));
         }""",
         await script_of_ours(page, "stamp.js"),
     )
     await expect(page.locator("#ahead")).to_have_text("claimed")
+    await page.clock.fast_forward(601_000)
     await expect(page.locator("#ahead")).to_have_text(re.compile(r"\d s"))

@@ -67,10 +67,11 @@ async def test_what_failed_is_asked_for_again_when_a_server_is_back(
     await cluster.save(name, "true", "@yearly")
     away = {"status": 503, "content_type": "application/problem+json", "body": '{"detail": "the log store is away"}'}
     page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS, watched=False)
-    await page.route("**/api/v1/runs?*", lambda route: route.fulfill(**away), times=1)
+    await page.route("**/api/v1/runs?*", lambda route: route.fulfill(**away))
     await page.route("**/api/v1/runs?*", lambda route: route.abort(), times=1)  # then nobody need tell of it
     await page.goto(f"/runs?job={name}")
     await expect(page.locator("#problem")).to_have_text("the log store is away")
+    await page.unroute("**/api/v1/runs?*")
     await page.evaluate("tell('health', { etcd: 'ok', logStore: 'ok' })")
     await expect(page.locator("#problem")).to_be_empty()
 
