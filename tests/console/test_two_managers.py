@@ -3,49 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 
 import aiohttp
-import pytest
 import pytest_asyncio
-from aiohttp import web
 from playwright.async_api import Page, expect
 
 from tests.console.console import Console, choose, settled
 from tests.support.cluster import EVERY_SECOND, Cluster, Process
 from tests.support.etcd_server import free_port
-from tests.support.proxy import Mode, Proxy
 from tests.support.round_robin import RoundRobin, round_robin
 from tests.support.waiting import wait_until
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """The cluster's manager and another one, which can be made deaf, and the proxy in front of both."""
-
-    proxy: RoundRobin
-    prompt: str
-    late: str
-    etcd_of_the_late: Proxy
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def pair_of_managers(cluster: Cluster) -> AsyncIterator[Pair]:
+async def pair(cluster: Cluster) -> AsyncIterator[RoundRobin]:
+    """In front of the cluster's manager and another one."""
     port = free_port()
-    prompt, late = f"http://127.0.0.1:{cluster.ports[0]}", f"http://127.0.0.1:{port}"
-    async with Proxy(cluster.etcd.endpoint) as etcd, round_robin([prompt, late]) as proxy:
-        flags = (
-            "--etcd-endpoints", etcd.endpoint, "--mongodb-uri", cluster.log_store.uri, "--api-port", str(port),
-            "--auth", "off",
-        )  # fmt: skip
-        process = Process("manager", "manager-late", cluster.directory / "manager-late", flags)
-        process.start()
-        try:
-            await wait_until(lambda: _answers(cluster, late), description="the other manager answers")
-            yield Pair(proxy=proxy, prompt=prompt, late=late, etcd_of_the_late=etcd)
-        finally:
-            process.destroy()
+    first, second = f"http://127.0.0.1:{cluster.ports[0]}", f"http://127.0.0.1:{port}"
+    process = Process(
+        "manager", "manager-2", cluster.directory / "manager-2",
+        (*cluster.shared, "--api-port", str(port), "--auth", "off"),
+    )  # fmt: skip
+    process.start()
+    try:
+        await wait_until(lambda: _answers(cluster, second), description="the other manager answers")
+        async with round_robin([first, second]) as proxy:
+            yield proxy
+    finally:
+        process.destroy()
+
+
+OUTDATED = 4  # a page asks for longer
 
 
 async def _answers(cluster: Cluster, url: str) -> bool:
@@ -55,14 +44,6 @@ async def _answers(cluster: Cluster, url: str) -> bool:
             return answer.status == 200
     except aiohttp.ClientConnectionError:
         return False
-
-
-@pytest.fixture
-def pair(pair_of_managers: Pair) -> Iterator[Pair]:
-    """The two of them, as they usually are."""
-    yield pair_of_managers
-    pair_of_managers.proxy.rule = lambda _: None
-    pair_of_managers.etcd_of_the_late.set(Mode.PASS)
 
 
 async def shown(page: Page, selector: str) -> str:
@@ -84,8 +65,10 @@ async def act(page: Page, action: str, reason: str | None = None, *, job: str = 
     await expect(dialog).to_have_count(0)
 
 
-async def test_what_was_saved_is_shown_and_edited_whoever_answers(console: Console, pair: Pair, name: str) -> None:
-    page = await console.open("/new", base_url=pair.proxy.url)
+async def test_what_was_saved_is_shown_and_edited_whoever_answers(
+    console: Console, pair: RoundRobin, name: str
+) -> None:
+    page = await console.open("/new", base_url=pair.url)
     await settled(page)
     await page.get_by_label("Name").first.fill(name)
     await page.get_by_label("Command").fill("echo 0")
@@ -109,14 +92,14 @@ async def test_what_was_saved_is_shown_and_edited_whoever_answers(console: Conso
     await expect(page.locator("#toasts")).to_contain_text("resumed.")
     await page.reload()
     assert await shown(page, "#state") == " enabled"
-    assert min(pair.proxy.answered.values()) > 20
-    assert len(pair.proxy.answered) == 2
+    assert min(pair.answered.values()) > 20
+    assert len(pair.answered) == 2
 
 
 async def test_runs_kills_and_deletes_are_live_whoever_answers(
-    console: Console, cluster: Cluster, pair: Pair, name: str
+    console: Console, cluster: Cluster, pair: RoundRobin, name: str
 ) -> None:
-    page = await console.open(f"/jobs?q={name}", base_url=pair.proxy.url)
+    page = await console.open(f"/jobs?q={name}", base_url=pair.url)
     row = page.locator("#jobs tbody tr")
     await expect(page.locator("#live")).to_have_text(" Live")
     await cluster.save(name, "echo done", EVERY_SECOND)
@@ -147,54 +130,45 @@ async def test_runs_kills_and_deletes_are_live_whoever_answers(
     assert await row.count() == 0
 
 
-async def test_answer_from_before_the_own_change_is_not_shown(
-    console: Console, cluster: Cluster, pair: Pair, name: str
-) -> None:
-    """One manager answers every change; the other one every question on jobs, and does not hear of the change yet."""
+async def test_answer_from_before_the_own_change_is_not_shown(console: Console, pair: RoundRobin, name: str) -> None:
+    """As where the manager that answers has not heard of the change yet."""
 
-    def rule(request: web.Request) -> str:
-        asks = request.method == "GET" and request.path.startswith("/api/v1/jobs")
-        asks = asks and not request.path.endswith("/notifications")
-        return pair.late if asks else pair.prompt
-
-    async def late_has_answered(path: str, status: int) -> None:
-        before = len(pair.proxy.answers)
-
+    async def outdated_ones_have_been_answered(path: str, status: int) -> None:
         def twice() -> bool:
-            return pair.proxy.answers[before:].count(("GET", path, status)) >= 2
+            return pair.answers[before:].count(("GET", path, status)) >= 2
 
         await wait_until(twice, description=f"{path} was answered twice with {status}")
 
-    pair.proxy.rule = rule
-    path = f"/api/v1/jobs/{name}"
-    page = await console.open("/new", base_url=pair.proxy.url)
+    path, before = f"/api/v1/jobs/{name}", len(pair.answers)
+    page = await console.open("/new", base_url=pair.url)
     await settled(page)
     await page.get_by_label("Name").first.fill(name)
     await page.get_by_label("Command").fill("echo old")
     await page.get_by_label("Expression").fill("@yearly")
-    pair.etcd_of_the_late.set(Mode.SWALLOW)
+    await pair.outdate(path, times=OUTDATED)
     await page.get_by_role("button", name="Create the job").click()
-    await late_has_answered(path, 404)
-    await expect(page.locator("#problem")).to_be_empty()
-    pair.etcd_of_the_late.set(Mode.PASS)
+    await page.wait_for_url(f"**/jobs/{name}")
+    await outdated_ones_have_been_answered(path, 404)
+    assert await page.locator("#problem, #missing").all_text_contents() == ["", ""]
     await expect(page.locator("#facts")).to_contain_text("echo old")
 
     await page.get_by_role("link", name="Edit").click()
     await settled(page)
     await page.get_by_label("Command").fill("echo new")
-    pair.etcd_of_the_late.set(Mode.SWALLOW)
+    await pair.outdate(path, times=OUTDATED)
+    before = len(pair.answers)
     await page.get_by_role("button", name="Save").click()
-    await late_has_answered(path, 200)
-    await expect(page.locator("#facts")).not_to_contain_text("echo old")
-    pair.etcd_of_the_late.set(Mode.PASS)
+    await page.wait_for_url(f"**/jobs/{name}")
+    await outdated_ones_have_been_answered(path, 200)
+    assert "echo old" not in (await page.locator("#facts").text_content() or "")
     await expect(page.locator("#facts")).to_contain_text("echo new")
 
     await page.goto(f"/jobs?q={name}")
     row = page.locator("#jobs tbody tr")
     await choose(page, "Delete", name)
     await expect(page.get_by_role("dialog")).to_be_visible()
-    pair.etcd_of_the_late.set(Mode.SWALLOW)
+    await pair.outdate("/api/v1/jobs", times=OUTDATED, q=name)
+    before = len(pair.answers)
     await page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
-    await late_has_answered("/api/v1/jobs", 200)
-    pair.etcd_of_the_late.set(Mode.PASS)
+    await outdated_ones_have_been_answered("/api/v1/jobs", 200)
     await expect(row).to_have_count(0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -24,16 +24,31 @@ class RoundRobin:
     def __init__(self, targets: Sequence[str], http: aiohttp.ClientSession) -> None:
         self._http = http
         self._next = itertools.cycle(targets)
-        self.rule: Callable[[web.Request], str | None] = lambda _: None
-        """Where a test wants a certain request to go; None: to whoever is next."""
         self.url = ""
         self.answered: Counter[str] = Counter()
         """How many requests each target has answered."""
         self.answers: list[tuple[str, str, int]] = []
         """Method, path and status of all answers."""
+        self._outdated: dict[str, list[tuple[int, bytes]]] = {}
+        self._has_changed = False
+
+    async def outdate(self, path: str, *, times: int, **query: str) -> None:
+        """After the next change what is answered now is answered so many times more, whatever the query then.
+
+        As by a manager that has not heard of the change yet, and is not out of touch either.
+        """
+        plain = {"Accept-Encoding": "identity"}
+        async with self._http.get(next(self._next) + path, params=query, headers=plain) as answer:
+            self._outdated[path] = [(answer.status, await answer.read())] * times
+        self._has_changed = False
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
-        target = self.rule(request) or next(self._next)
+        self._has_changed |= request.method not in ("GET", "HEAD")
+        if request.method == "GET" and self._has_changed and self._outdated.get(request.path):
+            status, body = self._outdated[request.path].pop()
+            self.answers.append((request.method, request.path, status))
+            return web.Response(status=status, body=body, content_type="application/json")
+        target = next(self._next)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _OF_ONE_HOP}
         body = await request.read()
         sent = self._http.request(
