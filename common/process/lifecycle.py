@@ -25,7 +25,7 @@ from common.process.threads import can_start_threads
 _T = TypeVar("_T")
 
 
-async def until_first(*works: Coroutine[Any, Any, None]) -> None:
+async def until_first(*works: Coroutine[Any, Any, object]) -> None:
     """Runs them side by side until the first one ends or fails, then ends the others; raises what it raised.
 
     For a caller that catches the error and goes on: its own cancellation is raised whatever else has happened.
@@ -51,7 +51,7 @@ async def all_ended(works: Iterable[Awaitable[_T]]) -> list[_T]:
     return cast(list[_T], results)
 
 
-async def _side_by_side(works: tuple[Coroutine[Any, Any, None], ...], until: str) -> None:
+async def _side_by_side(works: tuple[Coroutine[Any, Any, object], ...], until: str) -> None:
     tasks = [asyncio.ensure_future(work) for work in works]
     if not tasks:
         return

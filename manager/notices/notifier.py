@@ -22,7 +22,6 @@ from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
 from common.etcd import EtcdClient
 from common.etcd.election import Election
-from common.jobs.notify import Notify
 from common.notices.alerts import (
     NEVER_HEARD_OF,
     NOTHING,
@@ -123,7 +122,7 @@ class Notifier:
             await election.gained.wait()
             if election.leading:
                 _log.info("is the notifier now", extra={"action": "notifier.begins"})
-                await until_first(_lost(election), self._lead(election), self._heartbeat.run())
+                await until_first(election.lost.wait(), self._lead(election), self._heartbeat.run())
                 self._term, self._turned_s = None, None
             else:  # the session is not healthy, and the election has not said so yet
                 await asyncio.sleep(_EVERY_S)
@@ -165,10 +164,6 @@ class Notifier:
             silent=await SilentJobs.begun(self._watching, self._runlog, self._system.now_ms, self._clock),
             clock=self._clock,
         )  # fmt: skip
-
-
-async def _lost(election: Election) -> None:
-    await election.lost.wait()
 
 
 class Term:
@@ -261,7 +256,8 @@ class Term:
                     _log.exception("an event in %s is told to nobody", document.id, extra=extra)
                     continue
                 tells += result.tells
-                changed.setdefault(self._note(key, result.standing), []).extend(result.ended)
+                number = self._note(key, result.standing)
+                changed.setdefault(number, []).extend(result.ended)
                 if decided % _AT_ONCE == 0:
                     await asyncio.sleep(0)
             notices += notices_of(document.id, tells, settings.now_ms)
@@ -299,6 +295,7 @@ class Term:
         return self._standings[bucket_of(key)].get(key, NEVER_HEARD_OF)
 
     def _note(self, key: str, standing: Standing) -> int:
+        """The number of the bucket that has to be written for it."""
         number = bucket_of(key)
         self._standings[number][key] = standing
         if standing.alert is None:
@@ -363,19 +360,16 @@ class Settings:
             return Setting(applying=self._of_the_system, now_ms=self.now_ms)
         job = self._watching.catalog.get(event.job)
         notify = job.saved.spec.notify if job is not None and job.saved is not None else ()
-        applying, silences = self._for(event.labels, notify, event.job in self._of_commands)
+        is_of_command = event.job in self._of_commands
+        key = (tuple(sorted(event.labels.items())), tuple(notify), is_of_command)
+        if (known := self._known.get(key)) is None:
+            notices = self._watching.notices
+            known = self._known[key] = (
+                applying_to_job(event.labels, notify, notices.rules, notices.channels, is_of_command=is_of_command),
+                [one for one in self._by_labels if one.labels is not None and one.labels.matches(event.labels)],
+            )
+        applying, silences = known
         return Setting(
             applying=applying, silences=[*self._by_name.get(event.job, ()), *silences],
             exists=job is not None or self._watching.stale_since_ms is not None, now_ms=self.now_ms,
         )  # fmt: skip
-
-    def _for(
-        self, labels: Mapping[str, str], notify: Sequence[Notify], is_of_command: bool
-    ) -> tuple[list[Applying], list[Silence]]:
-        key = (tuple(sorted(labels.items())), tuple(notify), is_of_command)
-        if (known := self._known.get(key)) is None:
-            notices = self._watching.notices
-            silences = [one for one in self._by_labels if one.labels is not None and one.labels.matches(labels)]
-            applying = applying_to_job(labels, notify, notices.rules, notices.channels, is_of_command=is_of_command)
-            known = self._known[key] = (applying, silences)
-        return known
