@@ -65,6 +65,7 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
     # Make it fail, find out why.
     await page.get_by_role("link", name=name).click()
     await page.get_by_role("link", name="Edit").click()
+    await page.wait_for_url("**/edit")
     await settled(page)
     await page.get_by_label("Command").fill("echo reading /nowhere; cat /nowhere/file")
     await page.get_by_role("button", name="Save").click()

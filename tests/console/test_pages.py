@@ -23,6 +23,6 @@ async def test_an_address_without_a_page_leads_back(console: Console) -> None:
     page = await console.open("/nosuchpage")
     await console.shoot(page, "missing")
     await page.get_by_role("link", name="To the overview").click()
-    await settled(page)
     await expect(page).to_have_url(f"{console.base}/")
+    await settled(page)
     await expect(page.locator("#all-well")).to_be_visible()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.async_api import expect
 
 from tests.console.console import Console, settled
@@ -32,7 +34,7 @@ async def test_what_is_going_stands_first_and_can_be_asked_for(console: Console,
     await console.shoot(page, "runs-going")
     await page.locator("[data-status=running]").click()
     await expect(rows.filter(has_text=name)).to_have_count(1)
-    assert "status=running" in page.url
+    await expect(page).to_have_url(re.compile("status=running"))
     await expect(rows.locator(".status", has_not_text="running")).to_have_count(0)
     await cluster.post("/job/kill", name=name)
     await expect(rows.filter(has_text=name)).to_have_count(0)

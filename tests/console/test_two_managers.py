@@ -79,6 +79,7 @@ async def test_what_was_saved_is_shown_and_edited_whoever_answers(
         assert f"echo {number}" in await shown(page, "#facts")
         assert await page.locator("#problem").inner_text() == ""
         await page.get_by_role("link", name="Edit").click()
+        await page.wait_for_url("**/edit")
         await settled(page)
         await expect(page.locator("#job-form")).to_be_visible()
         assert await page.get_by_label("Command").input_value() == f"echo {number}"
@@ -153,6 +154,7 @@ async def test_answer_from_before_the_own_change_is_not_shown(console: Console, 
     await expect(page.locator("#facts")).to_contain_text("echo old")
 
     await page.get_by_role("link", name="Edit").click()
+    await page.wait_for_url("**/edit")
     await settled(page)
     await page.get_by_label("Command").fill("echo new")
     await pair.outdate(path, times=OUTDATED)
