@@ -24,5 +24,16 @@
     quarantine.py refusals.py       what is set aside, for it cannot be read; what etcd refuses for good
 
 Each package knows those below it alone (``make lint`` sees to it). One fire goes down: plan -> dispatcher -> run, and
-its end comes back as calls that the agent has wired: run -> record.
+its end comes back as calls that the agent has wired: run -> record. What it is on its way, from due to unlocked:
+
+    PendingJob    due, and this worker's to decide                  plan/pending_jobs.py
+    Decision      what to do first: claim, pass over, make up for   common/protocol/planner.py
+    Proposal      that, with what etcd is to compare and to write   common/protocol/proposals.py
+    Result        what etcd made of it                              common/protocol/proposals.py
+    Run           claimed, until its key is gone                    runs.py
+    Launch        what the executor is to start                     launch.py
+    Outcome       how that ended                                    launch.py
+    RunRecord     what the log store keeps of it                    common/protocol/run.py
+    End, FollowUp its end, and what follows                         common/protocol/follow_ups.py
+    Step          the transaction that frees its lock               common/etcd/pack.py
 """
