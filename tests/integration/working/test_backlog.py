@@ -24,6 +24,8 @@ from worker.record.spool import Spool
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore, pytest.mark.filterwarnings(PYMONGO_DROPS_A_SOCKET)]
 
 KEYS, RUNS = 12, 40
+LONG = "x" * 300
+"""So long an output is kept by the spool alone."""
 
 
 @pytest.fixture
@@ -47,12 +49,11 @@ async def test_run_keys_that_wait_are_bounded_and_every_record_comes_in_the_end(
     place: Place, world: World, away: Proxy, overlap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settlement, "MAX_WAITING_KEYS", KEYS)
-    monkeypatch.setattr(settlement, "_WORTH_FORGETTING", 0)
     async with working(place, mongodb_uri=uri(away)) as worker:
         await worker.deciding()
         spool, now_ms = worker.agent._spool, SystemClock().wall_ms()
         names = ["job"] if overlap == "allow" else [f"job-{number}" for number in range(RUNS)]
-        jobs = {name: await world.save(name, "echo out", overlap=overlap) for name in names}
+        jobs = {name: await world.save(name, f"echo {LONG}", overlap=overlap) for name in names}
         runs = [
             await world.ask(jobs[name], now_ms + number, name=name)
             for number, name in enumerate(names * (RUNS // len(names)))
@@ -73,7 +74,7 @@ async def test_run_keys_that_wait_are_bounded_and_every_record_comes_in_the_end(
 
         await wait_until(nothing_left, description="no run key is left")
         found = await asyncio.gather(*map(world.record, runs))
-        assert {(one["status"], one["output"]) for one in found} == {("success", "out\n")}
+        assert {(one["status"], one["output"]) for one in found} == {("success", f"{LONG}\n")}
         assert not any([await world.has(world.keys.lock(name)) for name in names])
 
 
