@@ -11,6 +11,7 @@ from typing import Any
 from common.clock import SystemClock
 from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
+from tests.support.forked import forked_programs
 from tests.support.waiting import wait_until
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import NotNowError
@@ -119,12 +120,13 @@ class Runs:
 async def executing(*, allowed_users: Collection[str] = ()) -> AsyncIterator[Runs]:
     """An executor that is closed afterwards; whatever it was asked to start has had exactly one outcome then."""
     runs = Runs(allowed_users)
-    async with runs.launcher:
-        await runs.launcher.prepared()
-        try:
-            yield runs
-        finally:
-            await runs.executor.close()
+    with forked_programs():
+        async with runs.launcher:
+            await runs.launcher.prepared()
+            try:
+                yield runs
+            finally:
+                await runs.executor.close()
     assert not runs.given_twice
     assert not runs.open
     assert set(runs.started) <= {*runs.outcomes, *runs.not_now, *runs.stuck}

@@ -25,6 +25,7 @@ from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue, Put, Txn
 from common.runlog import RunLog
 from tests.support.etcd_server import unused_prefix
+from tests.support.forked import forked_programs
 from tests.support.log_store import new_database
 from tests.support.waiting import wait_until
 from worker.agent import Agent
@@ -248,7 +249,7 @@ async def working(
         "job_log_commit_timeout_ms": 50, "etcd_dial_timeout_ms": 1000, "mongodb_connect_timeout_ms": 1000,
     }  # fmt: skip
     config = WorkerConfig(**(values | changes))
-    with locked_directory(config.data_dir):
+    with locked_directory(config.data_dir), forked_programs():
         data = open_data_directory(config)
         async with (
             EtcdClient(config.etcd_endpoints, timeout=1.0, user=user, clock=clock) as client,

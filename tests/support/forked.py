@@ -1,0 +1,146 @@
+"""Guardians and launchers for workers in a test's process, forked from one that has read their code already.
+
+Reading it is half of what a worker costs that lives for a second. What is forked runs the program's ``main`` as ever:
+with the command line, environment, directory and descriptors that it was given, as a child of the test's process.
+
+    the test's process --(command, environment, directory; descriptors)--> this module's process
+            ^'--------------- guardian or launcher <--clone, with CLONE_PARENT-----'
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, NoReturn
+from unittest import mock
+
+from worker.guardian import __main__ as guardian
+from worker.launcher import __main__ as launcher
+from worker.launcher.program import _clone
+
+_ROOT: Final = Path(__file__).parents[2]
+_PROGRAM: Final = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); import {__name__} as it; it.serve(int(sys.argv[1]))"
+_MAINS: Final[Mapping[str | None, Callable[[], None]]] = {one.__file__: one.main for one in (guardian, launcher)}
+_MOST_BYTES: Final = 131_072
+_MOST_DESCRIPTORS: Final = 8
+_LONGEST_LINE: Final = 2048
+_WITHIN_S: Final = 60.0
+_LIMITS: Final = sorted({number for name, number in vars(resource).items() if name.startswith("RLIMIT_")})
+_ARG_START: Final = 45
+"""In ``/proc/PID/stat``, after the name."""
+
+
+class _Popen(subprocess.Popen[bytes]):
+    """All but the start is its own."""
+
+    def _execute_child(
+        self, args: Sequence[str], executable: None, preexec_fn: None, close_fds: bool, pass_fds: Sequence[int],
+        cwd: str, env: Mapping[str, str] | None, *rest: Any,
+    ) -> None:  # fmt: skip
+        pipes = rest[3:9]
+        own = {0: pipes[0], 1: pipes[3], 2: 2} | {number: number for number in pass_fds}
+        request = {
+            "command": args, "directory": cwd, "environment": dict(os.environ if env is None else env),
+            "numbers": list(own),
+        }  # fmt: skip
+        try:
+            control = _forking(os.getpid())
+            socket.send_fds(control, [json.dumps(request).encode()], list(own.values()))
+            self.pid = int(control.recv(32))
+            self._child_created = True
+        finally:
+            self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def forked_programs() -> Iterator[None]:
+    """Within it workers of this process get their guardians and launchers from there."""
+    forking = SimpleNamespace(PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL, Popen=_Popen)
+    with (
+        mock.patch("worker.guardian.child.subprocess", forking),
+        mock.patch("worker.launcher.link.subprocess", forking),
+    ):
+        yield
+
+
+@cache
+def _forking(_own: int) -> socket.socket:
+    """The way to the process that forks for this one; it ends with it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(_WITHIN_S)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), " " * _LONGEST_LINE],
+            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/", start_new_session=True,
+        )  # fmt: skip
+    atexit.register(process.wait)
+    atexit.register(ours.close)
+    return ours
+
+
+def serve(control: int) -> None:
+    """In that process, until the other has closed its end."""
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=control) as asked:
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(asked, _MOST_BYTES, _MOST_DESCRIPTORS)
+            if not message:
+                return
+            if not (pid := _clone()):
+                _become(json.loads(message), asked, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            asked.send(str(pid).encode())
+
+
+def _become(request: Mapping[str, Any], asked: socket.socket, descriptors: Sequence[int]) -> NoReturn:
+    """As if it had been executed."""
+    status = 1
+    try:
+        os.setsid()
+        asked.close()
+        for kind in _LIMITS:
+            resource.setrlimit(kind, resource.prlimit(os.getppid(), kind))
+        _number(descriptors, request["numbers"])
+        os.chdir(request["directory"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        _show(request["command"])
+        sys.argv = request["command"][3:]
+        _MAINS[sys.argv[0]]()
+        status = 0
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        atexit._run_exitfuncs()
+        os._exit(status)
+
+
+def _number(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
+    """Each gets its number, by way of one that is nobody's."""
+    above = max(*descriptors, *numbers) + 1
+    for place, one in enumerate(descriptors):
+        os.dup2(one, above + place)
+        os.close(one)
+    for place, number in enumerate(numbers):
+        os.dup2(above + place, number)
+        os.close(above + place)
+
+
+def _show(command: Sequence[str]) -> None:
+    """In ``/proc/PID/cmdline``: by it a guardian knows another."""
+    start = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[_ARG_START])
+    ctypes.memmove(start, "\0".join(command).encode().ljust(_LONGEST_LINE, b"\0"), _LONGEST_LINE)
