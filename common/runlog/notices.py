@@ -221,15 +221,15 @@ class Notices:
         """
         own: Document = {"_id": _CHANNEL + channel}
         async with asking(self._client, _SECONDS):
-            for before in dict.fromkeys([instead_of, ""]):
-                found = await self._states.find_one_and_update(
-                    {**own, "owner": {"$eq": before}}, {"$set": {"owner": owner}},
-                    return_document=pymongo.ReturnDocument.AFTER,
-                )  # fmt: skip
-                if found is not None:
-                    return _state(found)
-            if (there := await self._states.find_one(own)) is not None:
-                return _state(there)
+            while (there := await self._states.find_one(own)) is not None:
+                state = _state(there)
+                if state.owner not in (owner, instead_of, ""):
+                    return state
+                # One step more than a write that is still on its way may have: its owner does not know of it.
+                taken = {"owner": owner, "step": state.step + 2}
+                as_seen = {name: {"$eq": there.get(name)} for name in taken}
+                if (await self._states.update_one({**own, **as_seen}, {"$set": taken})).matched_count:
+                    return replace(state, **taken)
             state = ChannelState(channel=channel, owner=owner)
             try:
                 await self._states.insert_one(_state_document(state))

@@ -99,6 +99,14 @@ async def test_a_write_that_was_long_on_its_way_changes_nothing(runlog: RunLog) 
     assert await runlog.notices.state("ops") == replace(mine, last_sent_ms=NOW, step=2)
 
 
+async def test_a_write_that_nobody_has_heard_of_changes_nothing_once_its_sender_has_begun_anew(runlog: RunLog) -> None:
+    before = await runlog.notices.claim("ops", "mine")
+    mine = await runlog.notices.claim("ops", "mine")
+    assert not await runlog.notices.write(replace(before, owner="", step=before.step + 1), owner="mine")
+    assert await runlog.notices.state("ops") == mine
+    assert await runlog.notices.write(replace(mine, owner="", step=mine.step + 1), owner="mine")
+
+
 async def test_a_channel_that_was_let_go_is_anybody_s(runlog: RunLog) -> None:
     mine = await runlog.notices.claim("ops", "mine")
     await runlog.notices.write(replace(mine, owner=""), owner="mine")
