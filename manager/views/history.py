@@ -78,6 +78,8 @@ _TRIED_AGAIN: Final = frozenset(one for one in Verdict if one.is_of_a_run) - {Ve
 _LOG_PART: Final = 20
 _LOG_PART_BYTES: Final = 2**20
 """How many log documents, with how much output, are read at once; at least one."""
+_APART_MS: Final = 60_000
+"""So far two clocks may be apart; a restore of etcd takes longer."""
 _READS_AT_ONCE: Final = 4
 """Of documents with outputs: others wait. Each may be as large as the log store's largest."""
 
@@ -303,7 +305,8 @@ class History:
             return None
         line = self._command_at(run.job_name, entry.revision)
         if line is None:
-            former = await self._versions.of(run.job_name)
+            # Restored from a backup, etcd counts again from there: what had ended by the claim is another version.
+            former = [one for one in await self._versions.of(run.job_name) if one.ended_ms > entry.claim_ms - _APART_MS]
             command = next((one.spec.get("command") for one in former if one.revision == entry.revision), None)
             line = shlex.join(map(str, command)) if isinstance(command, list) else command
         return shown_command(line, entry.args) if isinstance(line, str) else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_version
 from typing import Any
 
 from msgspec.structs import replace
 
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Trigger
+from common.protocol.saved_job import EditKind, JobVersion
 from common.protocol.txn import Put, Txn
 from common.verdicts import Verdict
 from tests.integration.manager.test_run_list import RUNS, going, pages
@@ -115,6 +117,22 @@ async def test_a_run_that_is_going_says_its_command_as_it_was_claimed(manager: M
     assert await shown() == "echo 'two words' more"
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
     assert await shown() == "echo 'two words' more"
+
+
+async def test_command_is_not_that_of_a_version_before_a_restore_of_etcd_which_had_the_same_revision(
+    manager: Managed,
+) -> None:
+    now = now_ms()
+    before = JobVersion(
+        job="j", revision=7, spec=JOB, saved_ms=now - 3 * MINUTE_MS, saved_by="me", ended_ms=now - 2 * MINUTE_MS,
+        ended_by="me", ended_with=EditKind.SAVE,
+    )  # fmt: skip
+    after = replace_version(before, spec={**JOB, "command": "echo after"}, saved_ms=before.ended_ms, ended_ms=now)
+    run = RunId.planned("j", now)
+    await manager.etcd.put(manager.keys.run(run), replace(open_entry(now), revision=7).to_json())
+    for versions, expected in (([before], None), ([before, after], "echo after")):
+        await manager.runlog.put_versions(versions)
+        assert (await manager.get(f"{RUNS}/{quoted(run)}")).get("command") == expected
 
 
 def quoted(run: RunId) -> str:
