@@ -195,7 +195,15 @@ def make_parts(
         refuse_wrong_clock=guard.refuse,
         seal=seal,
     )
-    presence = Presence(etcd, keys, name=name, watch=guard.watch, clock=clock, ttl_s=config.lease_ttl_s)
+    presence = Presence(
+        etcd,
+        keys,
+        name=name,
+        watch=guard.watch,
+        clock=clock,
+        ttl_s=config.lease_ttl_s,
+        problem=lambda: notifier.problem,
+    )
     tails = Tails(
         etcd,
         keys,

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from pymongo import ReplaceOne, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
+from common.errors import UnavailableError
 from common.notices.alerts import Alert, Standing
 from common.runlog.client import Client, Document, asking, bulk
 
@@ -75,14 +76,16 @@ class Alerts:
     async def take(self, epoch: int) -> bool:
         """Notifiers of earlier epochs can write nothing any more. False: a bucket has this one or a later.
 
-        Of all who take the same one, one at most succeeds.
+        Of all who take the same one, one at most succeeds. UnavailableError: the log store takes none.
         """
         operations = [
             UpdateOne(_ours(number, epoch - 1), {"$set": {"epoch": epoch}}, upsert=True) for number in range(BUCKETS)
         ]
         async with asking(self._client, _SECONDS):
             _, faults = await bulk(self._collection, operations)
-        return not faults.duplicates and not faults.refused
+        for why in faults.refused.values():
+            raise UnavailableError(f"the log store does not take alerts: {why}")
+        return not faults.duplicates
 
     async def write(self, buckets: Mapping[int, Bucket], epoch: int) -> bool:
         """These are as they are here. False: a later epoch has them, and they were not all written."""

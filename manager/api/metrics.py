@@ -159,6 +159,8 @@ def _notices(seen: Measured) -> Iterator[Metric]:
         since_ms = seen.waiting.oldest_ms
         oldest_s = 0.0 if since_ms is None else max(0.0, (seen.now_ms - since_ms) / 1000)
         yield _gauge("etcron_notices_oldest_seconds", "For how long the oldest thing has waited to be told.", oldest_s)
+    if (stuck := seen.report.untold) is not None:
+        yield _gauge("etcron_notifiers_stuck", "Notifiers that cannot tell all that happens: see /readyz.", len(stuck))
     sent = CounterMetricFamily(
         "etcron_notices_sent", "Messages that this manager has tried to send.", labels=["kind", "outcome"]
     )

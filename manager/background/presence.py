@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from common.clock import Clock
@@ -25,7 +26,12 @@ _RETRY_S: Final = 5.0
 class Presence:
     """Keeps ``beats/<manager>`` for as long as this process lives and etcd hears it; nothing depends on it."""
 
-    def __init__(self, etcd: EtcdClient, keys: Keys, *, name: str, watch: ClockWatch, clock: Clock, ttl_s: int) -> None:
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, *, name: str, watch: ClockWatch, clock: Clock, ttl_s: int,
+        problem: Callable[[], str | None],
+    ) -> None:  # fmt: skip
+        """``problem``: what keeps this process from telling people what has happened."""
+        self._problem = problem
         self._etcd = etcd
         self._key = keys.beat(name)
         self._watch = watch
@@ -81,6 +87,7 @@ class Presence:
             wall_ms=self._clock.wall_ms(),
             load=load,
             memory_percent=memory_percent,
+            problem=self._problem(),
             clock=self._watch.name,
             round_trip_ms=round_trip_ms,
         )

@@ -123,6 +123,8 @@ class Report:
     jobs: JobsReport
     steward: Mapping[str, str]
     """What etcd does not let a worker do as the steward, by the worker."""
+    untold: Mapping[str, str] | None
+    """Why a notifier does not tell all that happens, by its process; None: etcd is away."""
     blocked: Mapping[str, int]
     """By job, until when it does not fire."""
     problems: tuple[str, ...]
@@ -272,10 +274,10 @@ class Health:
         workers, log_store, answers, (compared, unread), (kept, _), remembered = await asyncio.gather(
             self._workers(), self._log_store(), asyncio.gather(*map(self._member, endpoints)),
             _asked(self._inventory.clocks), _asked(self._runlog.retention),
-            asyncio.gather(_asked(self._inventory.roster), _asked(self._inventory.not_permitted)),
+            asyncio.gather(_asked(self._inventory.roster), _asked(self._inventory.complaints)),
         )  # fmt: skip
         members = dict(zip(endpoints, answers, strict=True))
-        roster, refused = remembered[0][0] or {}, remembered[1][0] or {}
+        roster, (refused, untold) = remembered[0][0] or {}, remembered[1][0] or ({}, None)
         clocks = clocks_view(compared, known=unread is None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms)
         live = {worker.worker for worker in workers or ()}
         gone = [entry for name, entry in roster.items() if name not in live]
@@ -296,11 +298,14 @@ class Health:
         blocked = self._blocked(rights)
         problems += _blocked_problem(blocked)
         problems += self._audit(self.log_store_away)
-        problems += [] if self.log_store_away else (await _asked(partial(self._told, rights)))[0] or ()
+        if not self.log_store_away:
+            stuck = (untold or {}).items()
+            problems += [f"the notifier {name} cannot tell all that happens: {why}" for name, why in stuck]
+            problems += (await _asked(partial(self._told, rights)))[0] or ()
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, fires=self._fires,
             jobs=jobs,
-            steward=refused, blocked=blocked, problems=tuple(problems),
+            steward=refused, untold=untold, blocked=blocked, problems=tuple(problems),
             notes=() if away else tuple(_notes(members, refused, has_roles=self._etcd.is_limited)),
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from common.clock import Clock
@@ -71,12 +72,44 @@ _SETTLING_S: Final = 10.0
 _STAND_DOWN_S: Final = 60.0
 _WELL_S: Final = 60.0
 """A notifier whose last turn was longer ago tells nobody that it is there."""
+_LONG_S: Final = 120.0
+_UNANSWERED_S: Final = 30.0
+_SHUT_OUT_S: Final = 300.0
+"""Whom another one shuts out sees it only with the next event that it takes."""
+SHUT_OUT: Final = (
+    "another one, which etcd knows nothing of, takes the alerts of the log store again and again: does another cluster "
+    "use the same mongodbDatabase?"
+)
 _AT_ONCE: Final = 100
 """Events that are decided without a pause: other work waits for so long."""
 
 
 class TermOverError(EtcronError):
     """Another notifier leads by now, or may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What ends a notifier's terms again and again. Times by the monotonic clock."""
+
+    why: str
+    since_s: float
+    last_s: float
+    for_s: float
+    """It is over where it was not seen again for so long."""
+
+    def said(self, now_s: float) -> str | None:
+        """Why, where it has gone on for minutes."""
+        return self.why if self._goes_on(now_s) and self.last_s - self.since_s >= _LONG_S else None
+
+    def _goes_on(self, now_s: float) -> bool:
+        return now_s - self.last_s <= self.for_s
+
+    @classmethod
+    def seen(cls, before: Trouble | None, why: str, now_s: float, *, for_s: float) -> Trouble:
+        """Once more, or anew. ``before``: as it was."""
+        since_s = before.since_s if before is not None and before._goes_on(now_s) else now_s
+        return cls(why=why, since_s=since_s, last_s=now_s, for_s=for_s)
 
 
 class Notifier:
@@ -98,13 +131,13 @@ class Notifier:
         self._clock = clock
         self._away = LogStoreAway(watching.notices, runlog, sender, clock=clock)
         self._heartbeat = Heartbeat(heartbeat_url, is_well=self._is_well)
-        self._term: Term | None = None
         self._turned_s: float | None = None
+        self._trouble: Trouble | None = None
 
     @property
-    def open_alerts(self) -> int | None:
-        """How many are open; None: another one knows."""
-        return None if self._term is None else self._term.open_alerts
+    def problem(self) -> str | None:
+        """What has kept it for minutes from telling all that happens; None: nothing has."""
+        return None if self._trouble is None else self._trouble.said(self._clock.monotonic())
 
     async def run(self) -> None:
         """Stands for election for ever."""
@@ -123,7 +156,7 @@ class Notifier:
             if election.leading:
                 _log.info("is the notifier now", extra={"action": "notifier.begins"})
                 await until_first(election.lost.wait(), self._lead(election), self._heartbeat.run())
-                self._term, self._turned_s = None, None
+                self._turned_s = None
             else:  # the session is not healthy, and the election has not said so yet
                 await asyncio.sleep(_EVERY_S)
 
@@ -135,23 +168,30 @@ class Notifier:
         while election.leading:
             try:
                 try:
-                    self._term = await self._begun(election)
+                    term = await self._begun(election)
                     while election.leading:
-                        wait_s = await self._term.turn()
+                        wait_s = await term.turn()
                         self._turned_s = self._clock.monotonic()
                         await self._away.is_there()
                         await asyncio.sleep(wait_s)
                 except UnavailableError as error:
+                    self._note(str(error), for_s=_UNANSWERED_S)
                     await self._away.is_away(str(error))
             except TermOverError:
                 _log.warning("another notifier leads by now, or may", extra={"action": "notifier.replaced"})
-            except Exception:  # a notifier that fails must not take the manager down, and all others in turn
+                if await election.holds():
+                    self._note(SHUT_OUT, for_s=_SHUT_OUT_S)
+            except Exception as error:  # a notifier that fails must not take the manager down, and all others in turn
                 _log.exception("a turn of the notifier failed", extra={"action": "notifier.failed"})
+                self._note(f"{type(error).__name__}, as its log says", for_s=2 * _STAND_DOWN_S)
                 await election.stand_down(_STAND_DOWN_S)
             await asyncio.sleep(_EVERY_S)
 
+    def _note(self, why: str, *, for_s: float) -> None:
+        self._trouble = Trouble.seen(self._trouble, why, self._clock.monotonic(), for_s=for_s)
+
     def _is_well(self) -> bool:
-        return self._turned_s is not None and self._clock.monotonic() - self._turned_s < _WELL_S
+        return self._turned_s is not None and self._clock.monotonic() - self._turned_s < _WELL_S and not self.problem
 
     async def _begun(self, election: Election) -> Term:
         # In this order: whoever leads once etcd was asked reads later; what that one has taken cannot be taken here.
@@ -190,10 +230,6 @@ class Term:
         self._to_look_at: list[str] = []
         self._settling = Settling(clock)
         self._has_backlog = False
-
-    @property
-    def open_alerts(self) -> int:
-        return len(self._open)
 
     async def turn(self) -> float:
         """Do what there is to be done; how many seconds the next turn may wait. UnavailableError, TermOverError."""

@@ -134,14 +134,17 @@ class Inventory:
                 beats[kv.key.removeprefix(self._keys.beats)] = kv.value
         return beats
 
-    async def not_permitted(self) -> dict[str, str]:
-        """What etcd does not let a worker do as the steward, by the worker."""
-        refused = {}
+    async def complaints(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What etcd does not let a worker do as the steward, by the worker; why a notifier does not tell all, by it."""
+        refused, untold = {}, {}
         for name, value in (await self.beats()).items():
             with suppress(ValueError):
-                if (what := Beat.from_json(value).not_permitted) is not None:
-                    refused[name] = what
-        return refused
+                beat = Beat.from_json(value)
+                if beat.not_permitted is not None:
+                    refused[name] = beat.not_permitted
+                if beat.kind == "manager" and beat.problem is not None:
+                    untold[name] = beat.problem
+        return refused, untold
 
     async def clocks(self) -> Clocks | None:
         """The newest comparison of clocks; None: there is none, or none that can be read."""

@@ -17,11 +17,16 @@ class OffClock(SystemClock):
 
     def __init__(self, offset_ms: int = 0) -> None:
         self.offset_ms = offset_ms
+        self.passed_s = 0.0
+        """By the clock that never goes back."""
         self.synchronised = True
         """What the kernel says of it."""
 
     def wall_ms(self) -> int:
         return super().wall_ms() + self.offset_ms
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed_s
 
     def is_synchronised(self) -> bool:
         return self.synchronised

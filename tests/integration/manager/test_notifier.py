@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 import pymongo.monitoring
 import pytest
+from pymongo.errors import BulkWriteError
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from common.clock import SystemClock
@@ -36,6 +38,7 @@ from common.runlog.alerts import BUCKETS, Alerts, Bucket, ended_alerts, open_ale
 from common.runlog.outbox import OutboxDocument, outbox_documents
 from common.verdicts import EventKind, Verdict
 from manager.notices.lifelines import LogStoreAway
+from manager.notices.notifier import SHUT_OUT
 from tests.support.background import running
 from tests.support.clocks import OffClock
 from tests.support.log_store import LogStoreServer
@@ -364,6 +367,42 @@ async def test_one_of_two_terms_takes_an_epoch_and_none_an_earlier_one(place: Pl
         assert not await alerts.take(epoch)
         assert not await alerts.write({0: Bucket()}, epoch)
         assert await alerts.write({0: Bucket()}, epoch + 1)
+
+
+async def test_epoch_that_the_log_store_refuses_is_no_other_notifier_s(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refusing(_: object, **__: object) -> None:
+        raise BulkWriteError({"nMatched": 0, "writeErrors": [{"index": 0, "code": 121, "errmsg": "no"}]})
+
+    async with managing(place) as manager:
+        monkeypatch.setattr(manager.runlog.alerts._collection, "bulk_write", refusing)
+        with pytest.raises(UnavailableError, match="does not take alerts: no"):
+            await manager.runlog.alerts.take(1)
+
+
+async def test_clusters_that_use_one_database_shut_each_other_out_and_each_says_so(place: Place) -> None:
+    clock, numbers = OffClock(), itertools.count()
+    elsewhere = dataclasses.replace(place, prefix=f"{place.prefix}-other")
+    async with telling(place, clock=clock) as one, telling(elsewhere, clock=clock) as other:
+        first = await one.manager.runlog.alerts.epoch()
+
+        async def has_happened() -> None:
+            await one.happens(_failed(f"job-{next(numbers)}"))
+
+        async def is_shut_out() -> bool:
+            await has_happened()
+            return await one.manager.runlog.alerts.epoch() > first + 5
+
+        async def is_said() -> bool:
+            await has_happened()
+            looks = [await each.manager.get("/readyz") for each in (one, other)]
+            return all(any(SHUT_OUT in problem for problem in look["problems"]) for look in looks)
+
+        await wait_until(is_shut_out, description="each has been shut out", at_most_every_s=0.5)
+        assert not await is_said(), "once is no wonder"
+        clock.passed_s += 121
+        await wait_until(is_said, description="both say so", at_most_every_s=0.5)
 
 
 async def test_notices_wait_for_a_log_store_that_is_away_which_is_told_without_it(place: Place, tmp_path: Path) -> None:
