@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +12,7 @@ from typing import Any, cast
 from common.clock import Clock, SystemClock
 from common.configuration.config import WorkerConfig
 from common.configuration.signatures import trust_of
+from common.errors import UnavailableError
 from common.etcd import Election, EtcdClient, EtcdUser, Session
 from common.jobs.reader import parse_job
 from common.process.lifecycle import Stop, run_loops
@@ -179,11 +180,15 @@ class World:
 
     async def record(self, run_id: RunId) -> dict[str, Any]:
         """What the log store says of the run, once it does."""
-        await wait_until(lambda: self._has_record(run_id), description=f"the log store has {run_id}")
-        return cast(dict[str, Any], await self.runlog.run(str(run_id)))
+        found: list[dict[str, Any]] = []
 
-    async def _has_record(self, run_id: RunId) -> bool:
-        return await self.runlog.run(str(run_id)) is not None
+        async def is_there() -> bool:
+            with suppress(UnavailableError):  # it is busy
+                found.extend(one for one in [await self.runlog.run(str(run_id))] if one is not None)
+            return bool(found)
+
+        await wait_until(is_there, description=f"the log store has {run_id}")
+        return found[0]
 
     async def records(self, job: str = "job") -> list[dict[str, Any]]:
         return [item for item in (await self.runlog.runs(limit=500)).items if item["jobName"] == job]
@@ -249,11 +254,12 @@ async def working(
         "job_log_commit_timeout_ms": 50, "etcd_dial_timeout_ms": 1000, "mongodb_connect_timeout_ms": 1000,
     }  # fmt: skip
     config = WorkerConfig(**(values | changes))
+    etcd_s, log_store_ms = config.etcd_dial_timeout_ms / 1000, config.mongodb_connect_timeout_ms
     with locked_directory(config.data_dir), forked_programs():
         data = open_data_directory(config)
         async with (
-            EtcdClient(config.etcd_endpoints, timeout=1.0, user=user, clock=clock) as client,
-            RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=1000) as runlog,
+            EtcdClient(config.etcd_endpoints, timeout=etcd_s, user=user, clock=clock) as client,
+            RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=log_store_ms) as runlog,
         ):
             agent, stop = Agent(config, data, client, runlog, clock, trust_of(config)), Stop()
             async with agent.parts.guardian, agent.parts.launcher:

@@ -41,6 +41,12 @@ def process_of(place: Place) -> Process:
     return Process("worker", "w1", place.directory / "process", flags)
 
 
+def has_its_process(place: Place) -> bool:
+    """Whether the guardian has taken in the only run's process, which may be gone soon."""
+    guardian = (place.directory / "w1" / "guardian.lock").read_text().strip()
+    return any("pidfd" in os.path.realpath(one) for one in Path(f"/proc/{guardian}/fd").iterdir())
+
+
 async def is_locked(world: World) -> bool:
     return await world.has(world.keys.lock("job"))
 
@@ -72,9 +78,10 @@ async def test_record_comes_at_once_and_lock_and_retry_wait_for_what_cannot_be_e
 
         async def is_shown() -> bool:
             shown = await beat(world)
-            return shown.ending_count == 1 and [one.run for one in shown.ending] == [str(run_id)]
+            names = [one.run for one in shown.ending if one.processes]  # which they are is looked up later
+            return shown.ending_count == 1 and names == [str(run_id)]
 
-        await wait_until(is_shown, description="the beat shows it")
+        await wait_until(is_shown, description="the beat shows it and its process")
         [shown] = (await beat(world)).ending
         [process] = shown.processes
         assert "cat" in Path(f"/proc/{process}/stat").read_text()
@@ -316,11 +323,14 @@ async def test_guardian_knows_of_it_until_it_is_written_down(place: Place, world
     process = process_of(place)
     process.start()
     try:
-        command = f"trap '' TERM; env -i cat {mount.directory}/file & exit 3"
+        gate = place.directory / "gate"
+        command = f"trap '' TERM; env -i cat {mount.directory}/file & until [ -e {gate} ]; do sleep 0.05; done; exit 3"
         job = await world.save(command=command, killGraceSeconds=1)
         run_id = await world.ask(job, SystemClock().wall_ms())
         await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
+        await wait_until(lambda: has_its_process(place), description="the guardian knows its process")
         in_the_way.mkdir()
+        gate.touch()
         await world.record(run_id)
         assert process.popen is not None
         process.popen.send_signal(signal.SIGSTOP)  # once the disk takes it again it writes nothing: its guardian does
@@ -374,10 +384,17 @@ async def test_what_the_guardian_could_not_end_keeps_its_lock(
     process.start()
     try:
         # A cleared environment: nothing but the guardian's word tells whose it is.
-        command = f"trap '' TERM; env -i cat {mount.directory}/file & {then}"
+        gate, leader = place.directory / "gate", place.directory / "leader"
+        begins = f"trap '' TERM; echo $$ > {leader}; env -i cat {mount.directory}/file"
+        command = f"{begins} & until [ -e {gate} ]; do sleep 0.05; done; {then}"
         job = await world.save(command=command, killGraceSeconds=1)
         run_id = await world.ask(job, SystemClock().wall_ms())
         await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
+        await wait_until(lambda: has_its_process(place), description="the guardian knows its process")
+        gate.touch()
+        if not is_given_up:
+            gone = Path(f"/proc/{leader.read_text().strip()}")
+            await wait_until(lambda: not gone.exists(), description="its first process has ended")
         await process.end(signal.SIGKILL)
         file = place.directory / "w1" / "ending.json"
         await wait_until(file.exists, description="the guardian has given up")

@@ -91,7 +91,7 @@ async def test_elections_and_a_frozen_etcd_end_no_command_and_lose_no_record(
     evidence, gate, ended = Evidence(tmp_path / "evidence"), tmp_path / "gate", tmp_path / "ended"
     async with (
         EtcdClient(endpoints) as etcd, RunLog(place.log_store, database=place.database) as runlog,
-        working(place, etcd_endpoints=endpoints, lease_ttl_s=10) as worker,
+        working(place, etcd_endpoints=endpoints, etcd_dial_timeout_ms=5000, lease_ttl_s=10) as worker,
     ):  # fmt: skip
         world = World(place=place, etcd=etcd, runlog=runlog)
         await worker.deciding()
