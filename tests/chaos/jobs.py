@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.evidence import LINE
+
 _HELPER = Path(__file__).with_name("evidence.py")
 OVERLAPS = ("skip", "allow", "queue", "replace")
 MISFIRES = ("skip", "latest", "all")
@@ -27,14 +29,10 @@ COSTLY: dict[str, Any] = {
 }  # fmt: skip
 """All its fires but one in 2199 are on days that its calendar closes."""
 
-_LINE = (
-    '{"mark": "%s", "run": "%s", "fence": %d, "worker": "%s", "pid": %d, "boot_ns": %d, "wall_ms": %d, '
-    '"exit_code": %s, "printed": %s}\\n'
-)
 _QUICK = f"""
 us=${{EPOCHREALTIME/[.,]/}} of=("$ETCRON_RUN_ID" "$ETCRON_FENCE" "$ETCRON_WORKER" $$)
 at=($((us * 1000 - $2)) $((us / 1000)))
-printf '{_LINE}' start "${{of[@]}}" "${{at[@]}}" null null end "${{of[@]}}" "${{at[@]}}" 0 0 >>"$1"
+printf '{LINE}\\n' start "${{of[@]}}" "${{at[@]}}" null null end "${{of[@]}}" "${{at[@]}}" 0 0 >>"$1"
 """
 
 Spec = dict[str, Any]
