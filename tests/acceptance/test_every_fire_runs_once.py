@@ -66,7 +66,7 @@ async def all_recorded(cluster: Cluster, jobs: list[str], first_ms: int, last_ms
 
 
 async def test_twenty_jobs_every_second_run_once_each_evenly_spread(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster:
+    async with running_cluster(tmp_path, managers=1) as cluster:
         await save_all(cluster)
         await cluster.save("nearly-a-second", cluster.evidence_command("sleep 0.9"), EVERY_SECOND)
         jobs = [*JOBS, "nearly-a-second"]

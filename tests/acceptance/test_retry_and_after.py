@@ -61,7 +61,7 @@ def worker_of(cluster: Cluster, name: str) -> Process:
 
 
 async def test_fails_twice_and_its_worker_is_killed_between_attempts(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=3, managers=2, worker_flags=QUICK) as cluster:
+    async with running_cluster(tmp_path, workers=3, managers=1, worker_flags=QUICK) as cluster:
         retry = {"limit": 4, "delaySeconds": 4, "backoff": 1}
         command = cluster.evidence_command("test $ETCRON_ATTEMPT = 3")
         await save(cluster, "shaky", command, retry=retry, **LOST_AFTER, **soon(cluster))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys, encode_mark
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 NEAR_MS, FAR_MS = 3 * 3_600_000, 400 * 86_400_000
 JOBS: dict[str, dict[str, Any]] = {
@@ -23,6 +24,13 @@ JOBS: dict[str, dict[str, Any]] = {
     "everywhere": {"cronExpr": "* * * * * * *", "broadcast": True},
     "chain": {"after": "1s"},
 }
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """Each test has jobs of its own."""
+    async with running_cluster(tmp_path_factory.mktemp("unblock"), workers=2, managers=1) as running:
+        yield running
 
 
 async def spoil(etcd: EtcdClient, name: str, ahead_ms: int) -> None:
@@ -65,18 +73,21 @@ async def unblock(cluster: Cluster, name: str) -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [NEAR_MS, FAR_MS])
-async def test_each_kind_of_job_fires_again(tmp_path: Path, ahead_ms: int) -> None:
-    async with running_cluster(tmp_path, workers=2) as cluster, EtcdClient([cluster.etcd.endpoint]) as etcd:
-        for name, trigger in JOBS.items():
+async def test_each_kind_of_job_fires_again(cluster: Cluster, ahead_ms: int) -> None:
+    jobs = {f"{kind}-{ahead_ms}": trigger for kind, trigger in JOBS.items()}
+    each_second, everywhere, chain = jobs
+    async with EtcdClient([cluster.etcd.endpoint]) as etcd:
+        for name, trigger in jobs.items():
             await cluster.post("/job/save", job=json.dumps({"name": name, "command": "true", **trigger}))
-        for name in JOBS:
-            await fires_after(cluster, name, 2 if name == "everywhere" else 1)
-        for name in ("each-second", "everywhere"):
+        for name in jobs:
+            await fires_after(cluster, name, 2 if name == everywhere else 1)
+        for name in (each_second, everywhere):
             await spoil(etcd, name, ahead_ms)
             await shows_its_fault(cluster, name)
             await unblock(cluster, name)
-        await spoil(etcd, "chain", ahead_ms)
-        await unblock(cluster, "chain")
-        for name in JOBS:
-            await fires_after(cluster, name, 2 if name == "everywhere" else 1)
+        await spoil(etcd, chain, ahead_ms)
+        await unblock(cluster, chain)
+        for name in jobs:
+            await fires_after(cluster, name, 2 if name == everywhere else 1)
             assert set((await begun(cluster, name)).values()) == {1}
+            await cluster.post("/job/delete", name=name)
