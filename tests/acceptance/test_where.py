@@ -156,7 +156,7 @@ async def test_selectors_and_slots_say_where(tmp_path: Path) -> None:
 async def test_a_drained_worker_finishes_and_takes_nothing_until_it_is_undrained(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, managers=1) as cluster:
         # A run that a busy machine holds up for a second must not keep the next one from it.
-        for number in range(10):
+        for number in range(5):
             await cluster.save(f"job-{number}", cluster.evidence_command(), EVERY_SECOND, overlap="allow")
         await cluster.save("all", cluster.evidence_command(), EVERY_SECOND, broadcast=True, overlap="allow")
         long = cluster.evidence_command("sleep 6; echo to the end")
@@ -197,7 +197,7 @@ async def test_a_drained_worker_finishes_and_takes_nothing_until_it_is_undrained
         again = second(2)
         for worker in sorted(ALL):
             await takes_part(cluster, "all", worker, since=again)
-        jobs = {f"job-{number}" for number in range(10)}
+        jobs = {f"job-{number}" for number in range(5)}
         await wait_until(
             lambda: any(s.worker == "worker-1" and s.job in jobs and s.plan_ms >= again for s in cluster.starts()),
             description="it takes its share again",
