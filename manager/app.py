@@ -82,6 +82,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             await check_access(etcd, permissions.of_manager(config.key_prefix))
             app[PARTS] = make_parts(config, etcd, runlog, webroot, clock or SystemClock(), pace or Pace())
             yield
+            await app[PARTS].presence.close()
             await app[PARTS].audit.close()
 
     app.cleanup_ctx.append(servers)

@@ -46,24 +46,29 @@ class Presence:
         return self.session is not None and self.session.healthy
 
     async def run(self) -> None:
-        """Beat for ever; a session that ended, or an etcd that is away, is tried again."""
+        """Beat for ever; a session that ended, or an etcd that is away, is tried again.
+
+        Cancelled, it leaves the beat to `close`: what the other loops still have under way, nobody else begins.
+        """
         while True:
             try:
                 session = await Session.open(
                     self._etcd, key_of=lambda _: self._key, value=self._beat(), ttl=self._ttl_s, clock=self._clock
                 )
                 self.session = session
-                try:
-                    async with asyncio.TaskGroup() as tasks:
-                        beating = tasks.create_task(self._keep_beating(session), name="beats")
-                        await session.run()
-                        beating.cancel()
-                finally:
-                    await session.close()
+                async with asyncio.TaskGroup() as tasks:
+                    beating = tasks.create_task(self._keep_beating(session), name="beats")
+                    await session.run()
+                    beating.cancel()
             except EtcronError as error:
                 extra = {"action": "presence.interrupted", "key": self._key, "error": str(error)}
                 _log.debug("no beat of this manager for now", extra=extra)
             await asyncio.sleep(_RETRY_S)
+
+    async def close(self) -> None:
+        """The process has done all that it does."""
+        if self.session is not None:
+            await self.session.close()
 
     async def _keep_beating(self, session: Session) -> None:
         pace, round_trip_ms = BeatPace(), None

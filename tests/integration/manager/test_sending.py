@@ -453,6 +453,21 @@ async def test_two_managers_send_each_message_once(place: Place, tmp_path: Path,
     assert sorted(mail.id for mail in mail_server.mails) == sorted(notice.id for notice in notices)
 
 
+async def test_a_manager_that_stops_is_there_for_the_others_until_its_message_is_through(
+    place: Place, tmp_path: Path, mail_server: MailServer
+) -> None:
+    mail_server.takes_s, was_over = 1, list[bool]()
+    async with sending(place, tmp_path) as one:
+        await one.mails_to(mail_server)
+        await one.put(failed())
+        await wait_until(lambda: bool(mail_server.mails), description="the server looks into the mail")
+        session = one.manager.parts.presence.session
+        assert session is not None
+        mail_server.on_mail = lambda: was_over.append(session.ended.is_set())
+    assert was_over == [False]
+    assert session.ended.is_set()
+
+
 async def test_what_a_dead_sender_has_put_together_is_sent_as_it_was(
     place: Place, tmp_path: Path, mail_server: MailServer
 ) -> None:
