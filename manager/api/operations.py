@@ -169,7 +169,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         parameters=(given.JOB, *jobs.FiresQuery.parameters()),
         answers={200: {"anyOf": [
             record({"recent": array(ref("JobFire")), "upcoming": array(ref("Fire")), "warnings": array(TEXT)}),
-            page(ref("JobFire"), warnings=array(TEXT)),
+            page(ref("JobFire"), warnings=array(TEXT), isPartial=TRUTH),
         ]}},
     ),
     Operation(

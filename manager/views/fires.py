@@ -154,7 +154,8 @@ class Fires:
         """Fires of the span, newest first: ``limit``, and of the last instant all (a broadcast job has several).
 
         ``nextCursor`` goes on with the older ones.
-        Where the log store is away, of the past what etcd knows; a warning says so.
+        Where the log store is away, of the past what etcd knows; a warning says so. ``isPartial``: asked again, there
+        may be more, though nothing has happened.
         """
         saved = job.saved if job is not None else None
         plan = await self._plan(name, saved, span, limit, rights)
@@ -181,7 +182,8 @@ class Fires:
             else None,
         )
         fires = verdicts(read, self._clock.wall_ms())
-        warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else [])]
+        passing = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else [])]
+        warnings = list(passing)
         if job is None:
             warnings.append(f"there is no job {name} any more: these fires are of its past")
         elif saved is None:
@@ -193,7 +195,7 @@ class Fires:
             next_cursor = None  # as of one that there is not: of hidden records there may be any number
         if saved is not None and not items and next_cursor is None:
             warnings += _none_planned(saved.spec, span)
-        return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
+        return {"items": items, "nextCursor": next_cursor, "warnings": warnings, "isPartial": bool(passing)}
 
     async def fault_of(self, job: KnownJob) -> str | None:
         """What is wrong with the job's mark, which a claim may have moved as well as a save; None: nothing is known."""

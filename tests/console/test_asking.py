@@ -86,3 +86,16 @@ async def test_no_page_asks_more_than_once_a_second(console: Console, cluster: C
     ]
     await cluster.call("POST", f"/api/v1/jobs/{name}/kill", {})
     assert not too_often, "\n".join(too_often)
+
+
+async def test_a_page_where_nothing_is_wrong_asks_once(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@monthly")
+    asking = await Asking.new(console)
+    await asking.page.goto(f"/jobs/{name}#runs")
+    await settled(asking.page)
+    await asking.page.evaluate("tell('hello', {})")
+    await asking.run_for(5_000)
+    before = len(asking.asked)
+    for _ in range(4):
+        await asking.run_for(6_000)
+    assert [url for url in asking.asked[before:] if "/fires" in url] == []

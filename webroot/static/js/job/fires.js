@@ -25,10 +25,10 @@ export class Fires {
     });
   }
 
-  /** @param {any} job null: it has been deleted @param {AbortSignal} signal @returns {Promise<{warnings: string[]}>} */
+  /** @param {any} job null: it has been deleted @param {AbortSignal} signal @returns {Promise<{warnings: string[]}>} those that may pass */
   async load(job, signal) {
     const span = this.range.isNewest ? { from: 0 } : this.range.span;
-    const { items, nextCursor, warnings } = await get(this.path, { query: { ...span, cursor: this.pager.cursor, limit: A_PAGE }, signal });
+    const { items, nextCursor, warnings, isPartial } = await get(this.path, { query: { ...span, cursor: this.pager.cursor, limit: A_PAGE }, signal });
     const zone = job?.spec?.timezone;
     const columns = [
       { key: "verdict", draw: verdict, className: "wraps" },
@@ -41,7 +41,7 @@ export class Fires {
     const none = t(this.range.isNewest ? "job.recent.none" : "job.recent.none.there");
     const table = items.length > 0 && scrolls(t("job.tab.runs"), grid(t("job.tab.runs"), columns, items, "auto stack", keyOf));
     redraw(byId("recent"), table || h("p", { class: "empty" }, none), this.pager.buttons(nextCursor));
-    return { warnings };
+    return { warnings: isPartial ? warnings : [] };
   }
 }
 

@@ -75,7 +75,7 @@ export async function start(name) {
   if (tabs.open === "overview" && !byId("job").hidden) await draw();
 }
 
-/** @param {Shown} shown @param {AbortSignal} signal @returns {Promise<string[]>} warnings of what it shows */
+/** @param {Shown} shown @param {AbortSignal} signal @returns {Promise<string[]>} warnings of what it shows that may pass */
 async function load(shown, signal) {
   const { name, fires, versions, tabs } = shown;
   try {
