@@ -6,6 +6,7 @@ Records, counts, metrics, messages, the API, the command line and the console go
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
@@ -103,8 +104,14 @@ class Verdict(StrEnum):
         return _KINDS[self]
 
 
-WORST_FIRST: Final = sorted(Verdict, key=lambda one: list(Tone).index(one.traits.tone))[::-1]
-"""Of one mark that stands for several."""
+_BADNESS: Final[dict[str, int]] = {
+    one: at for at, one in enumerate(sorted(Verdict, key=lambda one: list(Tone).index(one.traits.tone)))
+}
+
+
+def worst_of(verdicts: Iterable[str]) -> str:
+    """What one mark shows that stands for several; one of a later version, of which nothing is known, comes last."""
+    return max(verdicts, key=lambda one: _BADNESS.get(one, -1))
 
 
 class EventKind(StrEnum):

@@ -17,7 +17,7 @@ from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import UnavailableError
 from common.runlog import RunFilter
-from common.verdicts import WORST_FIRST
+from common.verdicts import worst_of
 from manager.views.history import History
 from manager.views.inventory import Inventory
 from manager.views.rows import NO_RESULTS
@@ -321,7 +321,7 @@ def _marks(records: Iterable[Mapping[str, Any]], window: Window) -> list[dict[st
             last["from"], last["to"] = min(last["from"], start_ms), max(last["to"], end_ms)
             counts = last.setdefault("counts", {last["status"]: 1})
             counts[status] = counts.get(status, 0) + count
-            last["status"] = min(counts, key=WORST_FIRST.index)
+            last["status"] = worst_of(counts)
             last.pop("id", None)
         else:
             marks.append({"from": start_ms, "to": max(end_ms, start_ms), "status": status, "id": one["_id"]})

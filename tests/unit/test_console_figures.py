@@ -25,6 +25,10 @@ def test_fires_that_were_missed_count_against_a_job() -> None:
     assert tallied("success", "failed", "missed")["streak"] == 2
 
 
+def test_a_verdict_of_a_later_version_ends_no_row_of_failures() -> None:
+    assert tallied("success", "failed", "postponed", "lost")["streak"] == 2
+
+
 def steps(**times: int | str) -> list[list[Any]]:
     script = f'const {{ stepsOf }} = await js("run/steps.js"); return stepsOf({json.dumps(times)});'
     return [[one["name"], one["ms"], one.get("isAhead", False)] for one in evaluate(script)]

@@ -44,7 +44,7 @@ function table(days) {
   const columns = [
     { key: "day", draw: (/** @type {any} */ one) => one.day },
     { key: "runs", draw: (/** @type {any} */ one) => number(one.runs), className: "num" },
-    ...VERDICTS.map((key) => ({ key, draw: (/** @type {any} */ one) => number(one[key]), className: "num" })),
+    ...VERDICTS.map((key) => ({ key, draw: (/** @type {any} */ one) => number(one[key] ?? 0), className: "num" })),
     { key: "average", draw: (/** @type {any} */ one) => duration(one.averageDurationMs), className: "num" },
     { key: "longest", draw: (/** @type {any} */ one) => duration(one.maxDurationMs), className: "num" },
   ];

@@ -49,7 +49,7 @@ async function drawn(id, draw, signal) {
 
 /** @param {any[]} items newest first */
 function dayOf(items) {
-  const hours = [...items].reverse().map((one) => ({ from: Date.parse(one.hour), counts: Object.fromEntries(STACKED.map((verdict) => [verdict, one[verdict]])) }));
+  const hours = [...items].reverse().map((one) => ({ from: Date.parse(one.hour), counts: Object.fromEntries(STACKED.map((verdict) => [verdict, one[verdict] ?? 0])) }));
   const sums = Object.fromEntries(STACKED.map((verdict) => [verdict, hours.reduce((sum, { counts }) => sum + counts[verdict], 0)]));
   const rows = hours.map(({ from, counts }) => ({
     from, to: from + HOUR, href: `/runs?${new URLSearchParams({ from: iso(from), to: iso(from + HOUR) })}`,
