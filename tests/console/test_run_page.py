@@ -15,6 +15,7 @@ from common.verdicts import Verdict
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
 from tests.support.open_runs import record_of
+from tests.support.waiting import wait_until
 
 TALKS = r"""printf '\033[32mready\033[0m\n'; seq -f 'line %g' 300; echo '::progress 40% copying'
 for i in $(seq 1 600); do echo "more $i"; sleep 0.3; done"""
@@ -83,6 +84,30 @@ async def test_run_can_be_started_again_though_its_job_was_not_read_at_first(
     await page.unroute(calls)
     await page.locator("#again").click()
     await expect(page.get_by_role("dialog")).to_be_visible()
+
+
+async def test_run_can_be_started_again_though_a_kill_came_while_its_job_was_read(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "sleep 600", "@yearly")
+    asked = await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
+    page = await console.open("about:blank", watched=False)
+    reads: list[Route] = []
+
+    async def answer(route: Route) -> None:
+        reads.append(route)
+        if len(reads) == 1:
+            await route.fulfill(status=503)
+        elif len(reads) > 2:  # the second read is under way until it is given up
+            await route.continue_()
+
+    await page.route(re.compile(rf"/api/v1/jobs/{name}$"), answer)
+    await page.goto(path_of(asked["runId"]))
+    await page.locator("#kill").click()
+    await wait_until(lambda: len(reads) == 2, description="the job is read once more")
+    await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+    await expect(page.locator("#state")).to_have_text(" killed")
+    await expect(page.locator("#again")).to_be_visible()
 
 
 async def test_what_was_seen_of_a_run_that_is_lost_stays(console: Console, cluster: Cluster, name: str) -> None:

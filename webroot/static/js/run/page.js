@@ -64,7 +64,7 @@ class RunPage {
   async load(signal) {
     try {
       this.run = await get(`/runs/${encodeURIComponent(this.id)}`, { signal });
-      this.job ??= await get(jobPath(this.run.jobName), { signal }).catch((error) => (error.mayPass ? null : {}));
+      this.job ??= await get(jobPath(this.run.jobName), { signal }).catch((error) => { if (signal.aborted) throw error; return error.mayPass ? null : {}; });
       if (!this.job) this.refresher.later();
       note(byId("problem"), null);
       this.show();
