@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Page, Request
+from playwright.async_api import Page, Request, expect
 
 from tests.console.console import Console, settled
 from tests.console.test_live import NO_SHARED_WORKER
 from tests.console.test_run_list import HAND_MADE_EVENTS
+from tests.console.test_statistics import COUNTED_BY_THEN_MS
 from tests.support.cluster import Cluster
 from tests.support.waiting import wait_until
 
@@ -42,8 +43,8 @@ class Asking:
     answered: list[str] = field(default_factory=list)
 
     @classmethod
-    async def new(cls, console: Console) -> Asking:
-        page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS)
+    async def new(cls, console: Console, *, watched: bool = True) -> Asking:
+        page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS, watched=watched)
         asking = cls(page=page)
         page.on("request", cls._note(asking.asked))
         for event in ("requestfinished", "requestfailed"):
@@ -99,3 +100,33 @@ async def test_a_page_where_nothing_is_wrong_asks_once(console: Console, cluster
     for _ in range(4):
         await asking.run_for(6_000)
     assert [url for url in asking.asked[before:] if "/fires" in url] == []
+
+
+async def test_what_nobody_looks_at_is_not_asked_for_again_though_it_failed(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@monthly")
+    asking = await Asking.new(console, watched=False)
+    page = asking.page
+    await page.route(re.compile(r"/api/v1/.*(durations|statistics\?)"), lambda route: route.fulfill(status=503))
+    await page.goto(f"/jobs/{name}")
+    await settled(page)
+    fold = page.locator("summary").filter(has_text="By day")
+    async with page.expect_response("**/api/v1/statistics?*"):
+        await fold.click()
+    await fold.click()
+    await page.get_by_role("tab", name="Versions").click()
+    await asking.run_for(COUNTED_BY_THEN_MS)
+    before = len(asking.asked)
+    for _ in range(2):
+        await asking.run_for(COUNTED_BY_THEN_MS)
+    assert [url for url in asking.asked[before:] if "/durations" in url or "/statistics" in url] == []
+
+    await page.route(re.compile(rf"/api/v1/jobs/{name}$"), lambda route: route.fulfill(status=503))
+    await page.goto(f"/jobs/{name}/edit")
+    await expect(page.locator("#problem")).not_to_be_empty()
+    await page.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
+    before = len(asking.asked)
+    for _ in range(2):
+        await asking.run_for(6_000)
+    assert asking.asked[before:] == []

@@ -95,6 +95,7 @@ async function begin(target) {
     byId("job-form").setAttribute("aria-busy", "false");
     if (!error.mayPass) return false;
     await new Promise((resolve) => window.setTimeout(resolve, AGAIN_MS));
+    if (document.hidden) await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
     return begin(target);
   }
   byId("job-form").hidden = false;

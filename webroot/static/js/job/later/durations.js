@@ -34,6 +34,7 @@ export class Durations {
   constructor(name, zoneOf, isOpen) {
     this.path = `${jobPath(name)}/durations`;
     this.zoneOf = zoneOf;
+    this.isOpen = isOpen;
     this.chosen = "newest";
     /** What was drawn across. @type {{from: number, to: number} | null} */
     this.brushed = null;
@@ -74,7 +75,7 @@ export class Durations {
     } catch (error) {
       if (signal.aborted) throw error;
       this.show({ draw: () => null, columns: [], rows: () => [], note: error.message });
-      if (/** @type {any} */ (error).mayPass) this.loading.later();
+      if (/** @type {any} */ (error).mayPass && this.isOpen()) this.loading.later();
     }
   }
 
