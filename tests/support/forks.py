@@ -168,14 +168,15 @@ class _Run:
             del self._processes[told]
             self._ended(process)
             return
-        match message:
-            case int():
-                process.going = [*process.pool.batches[message]]
-            case str():
-                del self._to_come[process.going.pop(0)]
-            case report:
-                config = self._session.config
-                hook.pytest_runtest_logreport(report=hook.pytest_report_from_serializable(config=config, data=report))
+        if isinstance(message, int):
+            process.going = [*process.pool.batches[message]]
+            return
+        reports, finished = cast(tuple[list[object], str | None], message)
+        for one in reports:
+            report = hook.pytest_report_from_serializable(config=self._session.config, data=one)
+            hook.pytest_runtest_logreport(report=report)
+        if finished is not None:
+            del self._to_come[process.going.pop(0)]
 
     def _ended(self, process: _Process) -> None:
         """Because there was nothing more to take; or a test has ended its process, and has failed."""
@@ -241,13 +242,20 @@ def _have_own(config: pytest.Config) -> None:
 
 
 class _Telling:
-    """What pytest would print is told."""
+    """What pytest would print is told: what has passed at the end of its test, which is one message then."""
 
     def __init__(self, config: pytest.Config, to: Connection) -> None:
         self._config, self._to = config, to
+        self._reports: list[object] = []
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self._to.send(nodeid)
+        self._tell(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._to.send(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        self._reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        if not report.passed:
+            self._tell(None)
+
+    def _tell(self, finished: str | None) -> None:
+        self._to.send((self._reports, finished))
+        self._reports = []
