@@ -31,6 +31,7 @@ from manager.http.server import Runner
 from manager.http.unix_socket import UnixSocketSite, unix_socket
 from manager.parts import PARTS
 
+gc.freeze()  # a collection when it is on again would look at all of it
 gc.enable()
 
 _log = logging.getLogger("manager")

@@ -35,6 +35,7 @@ from worker.launcher.accounts import is_undecided
 from worker.metrics import Counts, MetricsPort
 from worker.record.spool import SpoolError
 
+gc.freeze()  # a collection when it is on again would look at all of it
 gc.enable()
 
 _log = logging.getLogger(__name__)
