@@ -98,9 +98,10 @@ def _shares(item: pytest.Item, file: str) -> bool:
     return any(one.baseid == file and one.scope != "function" for ones in known.values() for one in ones)
 
 
-def pytest_sessionstart() -> None:
-    """It reads the code while this process reads the tests."""
-    WARM.open()
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """One that reads the code for all processes, before there are any."""
+    if any(item.get_closest_marker("etcd") for item in session.items) and not session.config.option.collectonly:
+        WARM.open()
 
 
 @pytest.hookimpl(tryfirst=True)
