@@ -31,7 +31,7 @@ class Backtracking:
     """One expression: how many steps it takes for a text."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._tree = list(parser.parse(pattern, flags))
+        self._tree = parser.parse(pattern, flags).data
         self._text = ""
         self.steps = self._limit = 0
         self.found = False
@@ -63,18 +63,18 @@ class Backtracking:
         rest: _Then = lambda place: self._run(tree, index + 1, place, then)  # noqa: E731
         if op in _REPEATS:
             low, high, body = arg
-            return self._repeat(op, low, high, list(body), at, rest)
+            return self._repeat(op, low, high, body.data, at, rest)
         if op is ops.BRANCH:
-            return any(self._run(list(branch), 0, at, rest) for branch in arg[1])
+            return any(self._run(branch.data, 0, at, rest) for branch in arg[1])
         if op is ops.SUBPATTERN:
-            return self._run(list(arg[3]), 0, at, rest)
+            return self._run(arg[3].data, 0, at, rest)
         if op in (ops.ASSERT, ops.ASSERT_NOT):
             direction, body = arg
             begin = at if direction > 0 else at - body.getwidth()[0]
-            holds = begin >= 0 and self._run(list(body), 0, begin, lambda place: True)
+            holds = begin >= 0 and self._run(body.data, 0, begin, lambda place: True)
             return holds is (op is ops.ASSERT) and rest(at)
         if op is ops.ATOMIC_GROUP:
-            return self._atomic(list(arg), at, rest)
+            return self._atomic(arg.data, at, rest)
         if op is ops.AT:
             is_begin = arg in (ops.AT_BEGINNING, ops.AT_BEGINNING_STRING)
             return at == (0 if is_begin else len(self._text)) and rest(at)
@@ -116,7 +116,7 @@ class Backtracking:
 
 def pumps(pattern: str, flags: int, length: int) -> Iterator[str]:
     """Texts of about this length that may cost it much."""
-    tree = list(parser.parse(pattern, flags))
+    tree = parser.parse(pattern, flags).data
     beginnings = {"", *_beginnings(tree)}
     units = {unit for unit in (*_bodies(tree), *_signs(tree), *_ODD, *beginnings) if unit}
     units |= {unit + sign for unit in [*units] for sign in " -:" if len(unit) < 4}
