@@ -6,6 +6,7 @@ import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -44,6 +45,12 @@ def words(count: int) -> list[bytes]:
     return [f"{'-'.join(draw.choices(parts, k=3))}{draw.randint(0, 99)}".encode() for _ in range(count)]
 
 
+@cache
+def bits(seed: int, count: int) -> int:
+    """Drawn once of each tenant."""
+    return random.Random(seed).getrandbits(count)
+
+
 NAMES: dict[str, Callable[[], list[bytes]]] = {
     "numbers": lambda: [b"job-%d" % number for number in range(100_000)],
     "teams of one size": lambda: [b"team-%d.job-%06d" % (number % 50, number) for number in range(100_000)],
@@ -51,16 +58,12 @@ NAMES: dict[str, Callable[[], list[bytes]]] = {
     "hosts, the number first": lambda: [b"db%d.eu-%d.backup" % (number // 3, number % 3) for number in range(100_000)],
     "words": lambda: words(100_000),
     "long names": lambda: [b"x" * 100 + b"%d" % number for number in range(50_000)],
-    "long names of tenants": lambda: [
-        b"%0100x.%d" % (random.Random(number // 1_250).getrandbits(400), number) for number in range(100_000)
-    ],
-    "large tenants": lambda: [
-        b"%032x-%05d" % (random.Random(number // 6_000).getrandbits(128), number) for number in range(96_000)
-    ],
+    "long names of tenants": lambda: [b"%0100x.%d" % (bits(number // 1_250, 400), number) for number in range(100_000)],
+    "large tenants": lambda: [b"%032x-%05d" % (bits(number // 6_000, 128), number) for number in range(96_000)],
     "teams as large as a page": lambda: [
         b"%s.%05d" % (team, number) for team in words(90) for number in range(PAGE + 100)
     ],
-    "random": lambda: [b"%032x" % random.Random(number).getrandbits(128) for number in range(100_000)],
+    "random": lambda: random.Random(7).randbytes(1_600_000).hex(" ", 16).encode().split(),
 }
 
 
