@@ -10,13 +10,17 @@ Pure: standard library.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 LONGEST = 4_000
 """Characters of a text that is looked up. Longer ones are no messages but what users sent."""
 _GAP = re.compile(r"\{(\w+)(?::text)?\}")
+_PART = 5
+"""Characters of a text and of a template that are compared first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +38,24 @@ class Messages:
     def __init__(self, templates: Mapping[str, str]) -> None:
         """``templates``: the English ones by their codes."""
         made = sorted((_Template(code, text) for code, text in templates.items()), key=lambda one: -one.weight)
-        self._templates = [(one.longest, one) for one in made]
+        parts = [_parts(one.longest) or {""} for one in made]
+        usual = Counter(itertools.chain.from_iterable(parts))
+        self._by_part = defaultdict[str, list[tuple[int, _Template]]](list)
+        for (rank, template), own in zip(enumerate(made), parts, strict=True):
+            self._by_part[min(own, key=lambda part: (usual[part], part))].append((rank, template))
 
     def of(self, text: str) -> Said | None:
         """The message that this text is; None: it is none of the table's."""
         if len(text) <= LONGEST:
-            for longest, template in self._templates:
-                if longest in text and (params := template.match(text)) is not None:
+            parts = self._by_part.keys() & (_parts(text) | {""})
+            for _, template in sorted(one for part in parts for one in self._by_part[part]):
+                if (params := template.match(text)) is not None:
                     return Said(code=template.code, params=params)
         return None
+
+
+def _parts(text: str) -> set[str]:
+    return {text[at : at + _PART] for at in range(len(text) - _PART + 1)}
 
 
 class _Template:
@@ -52,7 +65,7 @@ class _Template:
         self._literals = _GAP.sub("\0", text).split("\0")
         self.weight = sum(map(len, self._literals))
         self.longest = max(self._literals, key=len)
-        """What it says by itself, and few other texts: to look for it first spares most matches."""
+        """What it says by itself. A text without its rarest part need not be matched."""
 
     def match(self, text: str) -> dict[str, str] | None:
         """The values of its gaps; each ends at the first place where what follows it stands, so this is linear."""
