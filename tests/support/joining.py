@@ -8,10 +8,13 @@ from common.protocol.member import Beat, Member
 from tests.support.managing import Managed
 from tests.support.waiting import wait_until
 
+_ALIVE_S = 600
+"""Longer than any test uses one."""
+
 
 async def join(manager: Managed, name: str, *, beat: Beat | None = None, **fields: Any) -> None:
     """The worker has a session, and a beat if one is given; the manager has seen it."""
-    lease = await manager.etcd.lease_grant(60)
+    lease = await manager.etcd.lease_grant(_ALIVE_S)
     session = f"{lease.id:x}"
     values: dict[str, Any] = {"instance": "i", "host": "h", "address": "10.0.0.1", "slots": 2} | fields
     member = Member(worker=name, session=session, **values)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
 from common.access.callers import Identity, Via
@@ -32,9 +33,13 @@ from tests.integration.manager.access.changing import (
     run_of,
     world_of,
 )  # fmt: skip
+from tests.support.etcd_server import EtcdServer
+from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+restoring = pytest.mark.asyncio(loop_scope="module")
+"""What an allowed call has changed is put back."""
 
 RANK: Final = {"": -1, "viewer": 0, "operator": 1, "editor": 2, "admin": 3}
 REACHES: Final[Mapping[str, frozenset[str]]] = {
@@ -157,13 +162,25 @@ def allowed(call: Call, role: str, reach: str, target: str) -> bool:
     return target in REACHES[reach] and RANK[role] >= RANK[call.role]
 
 
-@pytest.fixture
-async def world(place: Place, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """Nobody carries out what is asked for here, so no answer waits for that."""
-    for seconds in ("_END_S", "_VERDICT_S"):
-        monkeypatch.setattr(f"manager.api.runs.{seconds}", 0.01)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kept(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator[World]:
+    """One for all tests that leave it as it was."""
+    place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
     async with managing(place, auth="required") as manager:
         yield await world_of(manager, place)
+
+
+@pytest.fixture
+async def world(place: Place) -> AsyncIterator[World]:
+    async with managing(place, auth="required") as manager:
+        yield await world_of(manager, place)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody carries out what is asked for here."""
+    for seconds in ("_END_S", "_VERDICT_S"):
+        monkeypatch.setattr(f"manager.api.runs.{seconds}", 0.01)
 
 
 def test_every_call_that_changes_something_stands_in_the_matrix(manager: Managed) -> None:
@@ -191,31 +208,32 @@ async def made(world: World, call: Call, headers: dict[str, str], name: str, lab
     return await world.call(headers, call.route.split()[0], path, body, form=form)
 
 
+@restoring
 @pytest.mark.parametrize("title", CALLS)
-async def test_change_is_for_who_has_its_role_on_the_very_job(title: str, world: World) -> None:
+async def test_change_is_for_who_has_its_role_on_the_very_job(title: str, kept: World) -> None:
     call = CALLS[title]
-    before = await world.manager.stored()
-    for (role, reach), headers in world.callers.items():
+    before = await kept.manager.stored()
+    for (role, reach), headers in kept.callers.items():
         for target, labels in TARGETS.items():
             where = f"{title} of {target} by {role or 'nobody'} on {reach}"
             own = OURS if reach == "own" else labels
-            status, text = await made(world, call, headers, target, own)
+            status, text = await made(kept, call, headers, target, own)
             if allowed(call, role, reach, target):
                 assert status in (200, 201, 202), (where, text)
                 assert not call.each or json.loads(text)["results"][0]["ok"], (where, text)
-                await world.put_back(before)
-                before = await world.manager.stored()
+                await kept.put_back(before)
+                before = await kept.manager.stored()
                 continue
-            assert await world.manager.stored() == before, where
+            assert await kept.manager.stored() == before, where
             is_let_in = RANK[role] >= RANK[call.anything or call.role] and reach != "empty"
             if target in REACHES[reach] or not is_let_in or call.taken:
                 refused = json.loads(text)["results"][0]["ok"] is False if is_let_in and call.each else status == 403
                 assert refused, (where, status, text)
             else:
-                missing = await made(world, call, headers, "absent", own)
+                missing = await made(kept, call, headers, "absent", own)
                 assert (status, text.replace(target, "absent")) == missing, where
                 assert status == (200 if call.each else call.misses), (where, text)
-                assert await world.manager.stored() == before, where
+                assert await kept.manager.stored() == before, where
             if target not in REACHES[reach]:
                 assert not [word for word in SECRETS if word in text], (where, text)
 
@@ -234,12 +252,13 @@ async def test_workers_are_for_who_administers_everything(route: str, world: Wor
             assert await world.manager.stored() == before
 
 
+@restoring
 @pytest.mark.parametrize("title", CALLS)
-async def test_stranger_changes_nothing(title: str, world: World) -> None:
-    before = await world.manager.stored()
-    status, _ = await made(world, CALLS[title], {}, "ours", OURS)
+async def test_stranger_changes_nothing(title: str, kept: World) -> None:
+    before = await kept.manager.stored()
+    status, _ = await made(kept, CALLS[title], {}, "ours", OURS)
     assert status == 401
-    assert await world.manager.stored() == before
+    assert await kept.manager.stored() == before
 
 
 @pytest.mark.parametrize("via", [Via.TOKEN, Via.SESSION, Via.SOCKET, Via.PROXY, Via.OWNER])

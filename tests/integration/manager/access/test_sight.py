@@ -18,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 from msgspec.structs import replace
 
 from common.access.rights import Role
@@ -36,13 +37,17 @@ from common.runlog.alerts import Bucket
 from common.verdicts import EventKind, Verdict
 from manager.access.needs import inventory
 from tests.support.access import Accessing
+from tests.support.etcd_server import EtcdServer
 from tests.support.event_stream import EventStream, listening
 from tests.support.joining import join
+from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing
 from tests.support.open_runs import now_ms, open_entry, record_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+looking = pytest.mark.asyncio(loop_scope="module")
+"""It changes nothing."""
 
 DAY_MS: Final = 86_400_000
 MINUTE_MS: Final = 60_000
@@ -194,13 +199,6 @@ MATRIX: Final = {
 """The stream has a test of its own, below."""
 
 
-@pytest.fixture
-async def guarded(place: Place) -> AsyncIterator[Managed]:
-    """A manager that asks everybody who they are."""
-    async with managing(place, auth="required") as managed:
-        yield managed
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """Jobs, runs and callers of two teams."""
@@ -229,8 +227,22 @@ class World:
         await wait_until(lambda: len(runs) == 3, description="the open runs are seen")
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def still(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator[World]:
+    """One for all tests that only look."""
+    place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
+    async with managing(place, auth="required") as guarded:
+        yield await world_of(guarded)
+
+
 @pytest.fixture
-async def world(guarded: Managed) -> World:
+async def world(place: Place) -> AsyncIterator[World]:
+    async with managing(place, auth="required") as guarded:
+        yield await world_of(guarded)
+
+
+async def world_of(guarded: Managed) -> World:
+    """The manager asks everybody who they are."""
     access = Accessing(guarded)
     callers = {
         "ours": await access.user("olive", Role.VIEWER, labels={"team": ["ours"]}),
@@ -342,85 +354,92 @@ def opened(text: str) -> str:
     return "\n".join((text, *decoded))
 
 
-def test_every_get_stands_in_the_matrix(guarded: Managed) -> None:
-    found = {f"{method} {path}" for method, path in inventory(guarded.http.app) if method == "GET"}
+def test_every_get_stands_in_the_matrix(still: World) -> None:
+    found = {f"{method} {path}" for method, path in inventory(still.manager.http.app) if method == "GET"}
     missing = found - MATRIX.keys() - WITHOUT_JOBS - {*ADMIN_ONLY}
     assert not missing, f"say in MATRIX what callers may see of them: {sorted(missing)}"
 
 
+@looking
 @pytest.mark.parametrize("call", MATRIX)
-async def test_nothing_of_another_team_is_told(call: str, world: World) -> None:
+async def test_nothing_of_another_team_is_told(call: str, still: World) -> None:
     look = MATRIX[call]
     assert len(look.shows) == len(look.ours)
     for path, shows in zip(look.ours, look.shows, strict=True):
-        status, text = await world.get("ours", path)
+        status, text = await still.get("ours", path)
         assert status == 200, (path, text)
         assert [word for word in (*HIDDEN, MASKED, "hidden") if word in opened(text)] == [], path
         assert shows in text, (path, text)
 
 
+@looking
 @pytest.mark.parametrize("call", MATRIX)
-async def test_what_may_not_be_seen_answers_like_what_there_is_not(call: str, world: World) -> None:
+async def test_what_may_not_be_seen_answers_like_what_there_is_not(call: str, still: World) -> None:
     """An attack: somebody asks for names one after the other, and compares the answers."""
     for template in MATRIX[call].theirs:
         answers = []
         for job, run in (("hidden-job", quote("hidden-job@1000000#1")), ("absent-job", quote("absent-job@1000000#1"))):
-            status, text = await world.get("ours", template.format(job=job, run=run))
+            status, text = await still.get("ours", template.format(job=job, run=run))
             answers.append((status, text.replace("absent-job", "hidden-job")))
         assert answers[0] == answers[1], template
 
 
+@looking
 @pytest.mark.parametrize("call", MATRIX)
-async def test_other_team_is_told_nothing_of_ours(call: str, world: World) -> None:
+async def test_other_team_is_told_nothing_of_ours(call: str, still: World) -> None:
     look = MATRIX[call]
     for path in look.ours:
-        _, text = await world.get("theirs", path)
+        _, text = await still.get("theirs", path)
         words = ("ours-command", "ours-output", "ours-value", "ours-caller", "ours-arg", "ours-zone", "ours-former")
         assert [word for word in words if word in opened(text)] == [], path
     for template in look.theirs:
-        status, text = await world.get("theirs", template.format(job="hidden-job", run=quote("hidden-job@1000000#1")))
+        status, text = await still.get("theirs", template.format(job="hidden-job", run=quote("hidden-job@1000000#1")))
         assert "hidden-value" not in text
         assert status == (400 if template.endswith("odd") else 200), (template, text)
 
 
+@looking
 @pytest.mark.parametrize("call", [*MATRIX, *ADMIN_ONLY])
-async def test_who_has_no_binding_is_refused_and_a_stranger_has_to_log_in(call: str, world: World) -> None:
+async def test_who_has_no_binding_is_refused_and_a_stranger_has_to_log_in(call: str, still: World) -> None:
     if call == "GET /readyz":
         for who in ("nobody", "anonymous"):
-            _, text = await world.get(who, "/readyz?verbose")
+            _, text = await still.get(who, "/readyz?verbose")
             assert set(json.loads(text)) == {"status"}
         return
     look = MATRIX.get(call, Look(ours=(call.removeprefix("GET "),)))
     for path in look.ours or ("/api/v1/events",):
-        assert (await world.get("nobody", path))[0] == 403, path
-        assert (await world.get("anonymous", path))[0] == 401, path
+        assert (await still.get("nobody", path))[0] == 403, path
+        assert (await still.get("anonymous", path))[0] == 401, path
 
 
+@looking
 @pytest.mark.parametrize("call", ADMIN_ONLY)
-async def test_sums_over_everything_are_for_who_may_read_everything(call: str, world: World) -> None:
+async def test_sums_over_everything_are_for_who_may_read_everything(call: str, still: World) -> None:
     path = call.removeprefix("GET ")
-    assert [(await world.get(who, path))[0] for who in ("ours", "theirs", "viewer", "admin")] == [403, 403, 200, 200]
+    assert [(await still.get(who, path))[0] for who in ("ours", "theirs", "viewer", "admin")] == [403, 403, 200, 200]
 
 
-async def test_who_reads_everything_reads_both_teams_and_only_an_administrator_what_is_no_job(world: World) -> None:
+@looking
+async def test_who_reads_everything_reads_both_teams_and_only_an_administrator_what_is_no_job(still: World) -> None:
     for who, names in (("viewer", False), ("admin", True)):
-        _, text = await world.get(who, JOBS)
+        _, text = await still.get(who, JOBS)
         assert "ours-job" in text
         assert "hidden-job" in text
         assert ("hidden-broken" in text) is names
-        assert (await world.get(who, f"{JOBS}/hidden-broken"))[0] == (200 if names else 404)
-        _, text = await world.get(who, "/api/v1/system")
+        assert (await still.get(who, f"{JOBS}/hidden-broken"))[0] == (200 if names else 404)
+        _, text = await still.get(who, "/api/v1/system")
         assert bool(json.loads(text)["configuration"]) is names
 
 
-async def test_values_of_variables_are_for_operators(world: World) -> None:
+@looking
+async def test_values_of_variables_are_for_operators(still: World) -> None:
     for path in (f"{JOBS}/ours-job", JOBS, "/job/list", f"{JOBS}/ours-job/versions/7",
                  f"{JOBS}/ours-job/versions/7/compare"):  # fmt: skip
-        _, text = await world.get("ours", path)
+        _, text = await still.get("ours", path)
         assert "OURS_NAME" in text, path
         assert '"***"' in text, path
         assert MASKED not in text, path
-        assert MASKED in (await world.get("ours-operator", path))[1], path
+        assert MASKED in (await still.get("ours-operator", path))[1], path
 
 
 async def test_events_tell_each_team_its_own_and_are_spelled_apart(world: World) -> None:
