@@ -74,7 +74,7 @@ async def _faults(manager: Managed, method: str, path: str, body: bytes = b"", *
     """What an error says that it should not."""
     headers.setdefault("Content-Type", "application/json")
     async with manager.http.request(method, path, data=body, headers=headers) as response:
-        if response.status < 400 or method == "HEAD":
+        if response.status < 400:
             return []
         told = json.loads(await response.read())
     wrong = [] if response.status < 500 else [f"status {response.status}: {told}"]
@@ -126,7 +126,7 @@ async def test_no_form_is_answered_with_words_of_python(manager: Managed, path: 
 async def test_no_query_header_or_path_is_answered_with_words_of_python(manager: Managed) -> None:
     found = {}
     for method, path in every_call(manager):
-        if path == "/api/v1/events":
+        if method == "HEAD" or path == "/api/v1/events":  # of the one there are no words, the other has no end
             continue
         for query in _QUERIES:
             found[method, path, query] = await _faults(manager, method, f"{path}?{query}", b"{}")

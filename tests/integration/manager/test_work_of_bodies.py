@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any, Final, Self
 
@@ -33,6 +34,8 @@ _NOT_READ: Final = (408, 429, 503)
 _MORE_THAN_TWICE: Final = 2.8
 _BESIDE: Final = 5_000
 """Steps of what goes on in this process beside the call."""
+_MEMBER_BYTES: Final = 50
+"""For a member's name, and what is around it."""
 _PATHS: Final = {"{name}": "j", "{name:[^/]+}": "j", "{id}": "j%40100%231", "{revision}": "12"}
 
 Shape = Callable[[int], Any]
@@ -93,12 +96,9 @@ def _object(members: Iterator[str], size: int) -> str:
 
 def _bodies(schema: dict[str, Any], size: int) -> Iterator[tuple[str, str]]:
     """(what is long in it, the body of about so many bytes)."""
-    yield "members", _object((f'"m{n}":0' for n in itertools.count()), size)
-    yield "one member twice", _object((f'"m{n}":0' for n in itertools.count()), size - 20)[:-1] + ',"z":0,"z":0}'
-    yield "one member again and again", _object(('"m":0' for _ in itertools.count()), size)
-    yield "depth", '{"m":' * (size // 6) + "0" + "}" * (size // 6)
+    yield from _unknown(size)
     for name in schema["properties"]:
-        for what, value in _values(size - len(name) - 20):
+        for what, value in _values(size - _MEMBER_BYTES):
             yield f"{name}: {what}", f'{{"{name}":{value}}}'
     for path, most in _lists(schema):
         for of, item in (("numbers", str), ("texts", lambda n: f'"{n}"')):
@@ -108,12 +108,25 @@ def _bodies(schema: dict[str, Any], size: int) -> Iterator[tuple[str, str]]:
             yield f"{'.'.join(path)}: all its {of}", value
 
 
-def _values(size: int) -> Iterator[tuple[str, str]]:
-    yield "text", json.dumps("0 " * (size // 2))
-    yield "commas", json.dumps("1," * (size // 2))
-    yield "texts", "[" + ",".join(f'"{n:07}"' for n in range(size // 10)) + "]"
-    yield "members", _object((f'"m{n}":"0"' for n in itertools.count()), size)
-    yield "lists", "[" * (size // 2) + "]" * (size // 2)
+@cache
+def _unknown(size: int) -> Sequence[tuple[str, str]]:
+    return (
+        ("members", _object((f'"m{n}":0' for n in itertools.count()), size)),
+        ("one member twice", _object((f'"m{n}":0' for n in itertools.count()), size - 20)[:-1] + ',"z":0,"z":0}'),
+        ("one member again and again", _object(('"m":0' for _ in itertools.count()), size)),
+        ("depth", '{"m":' * (size // 6) + "0" + "}" * (size // 6)),
+    )
+
+
+@cache
+def _values(size: int) -> Sequence[tuple[str, str]]:
+    return (
+        ("text", json.dumps("0 " * (size // 2))),
+        ("commas", json.dumps("1," * (size // 2))),
+        ("texts", "[" + ",".join(f'"{n:07}"' for n in range(size // 10)) + "]"),
+        ("members", _object((f'"m{n}":"0"' for n in itertools.count()), size)),
+        ("lists", "[" * (size // 2) + "]" * (size // 2)),
+    )
 
 
 def _lists(schema: dict[str, Any], *path: str) -> Iterator[tuple[tuple[str, ...], int]]:
