@@ -30,7 +30,7 @@ async def etcron(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 async def log_of(up: RunningUp, job: str) -> list[dict[str, object]]:
-    return await up.get(f"/job/log?name={job}")
+    return await up.get(f"/job/log?name={job}&limit=1000")
 
 
 async def save(up: RunningUp, name: str, **spec: object) -> None:
