@@ -43,7 +43,6 @@ class TimedRun:
     run_id: str
     status: str
     plan_ms: int
-    start_ms: int
     took_ms: int
     late_ms: int | None
     """Of a planned fire, or an attempt that says when it was due: how long after that it started."""
@@ -60,8 +59,8 @@ class TimedRun:
         is_first = document.get("attempt", 1) == 1 and document.get("trigger") == Trigger.SCHEDULE
         due_ms = document.get("dueTime", plan_ms if is_first else None)
         return cls(
-            run_id=str(document.get("_id")), status=str(status), plan_ms=plan_ms, start_ms=start_ms,
-            took_ms=max(0, end_ms - start_ms), late_ms=max(0, start_ms - due_ms) if isinstance(due_ms, int) else None,
+            run_id=str(document.get("_id")), status=str(status), plan_ms=plan_ms, took_ms=max(0, end_ms - start_ms),
+            late_ms=max(0, start_ms - due_ms) if isinstance(due_ms, int) else None,
             revision=revision if isinstance(revision, int) else None,
         )  # fmt: skip
 
@@ -157,9 +156,7 @@ def _bands(runs: Sequence[TimedRun]) -> list[dict[str, Any]]:
 
 def _mark(one: Began, runs: Sequence[TimedRun]) -> dict[str, Any] | None:
     """Where the first run of a version stands; None: none of these runs is, or all are."""
-    # Revisions begin again lower where etcd was restored from a backup.
-    took_it = ((run.revision or 0) >= one.revision and run.start_ms >= one.saved_ms for run in runs)
-    first = next((at for at, has_it in enumerate(took_it) if has_it), None)
+    first = next((at for at, run in enumerate(runs) if (run.revision or 0) >= one.revision), None)
     if not first:
         return None
     mark = {

@@ -22,7 +22,7 @@ async def test_runs_are_points_and_the_version_since_which_they_are_slower_is_ma
     saved = [await manager.call("PUT", path, {**job, "command": command}) for command in ("a", "b", "b")]
     first, second = (one["job"]["revision"] for one in saved[:2])
     await manager.call("POST", f"{path}/pause", {"reason": "no run takes longer for that"})
-    start = now_ms() // MINUTE_MS * MINUTE_MS + MINUTE_MS  # what was saved later is no version of theirs
+    start = now_ms() // MINUTE_MS * MINUTE_MS - 20 * MINUTE_MS
     records = [
         record_of(
             RunId.planned("j", plan_ms := start + number * MINUTE_MS), end_ms=plan_ms + took_ms + 2, revision=revision
