@@ -95,7 +95,7 @@ class Verdict(StrEnum):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it is as the job wants it: told only where somebody asks for it."""
+        """Whether the job wants it so: a rule or a job has to ask for its messages."""
         return self.traits.tone in (Tone.OK, Tone.IDLE)
 
     @property

@@ -180,7 +180,7 @@ class Claims:
 
 
 def found_carried_out(proposal: Proposal, found: Mapping[str, KeyValue]) -> Result | None:
-    """The result where its witness was found as it would have put it: carried out, nobody knows when."""
+    """The result of a proposal whose witness etcd has as it was sent: it was carried out, at an unknown time."""
     witness = proposal.witness
     there = None if witness is None else found.get(witness.key)
     if witness is None or there is None or there.value != witness.value:

@@ -114,8 +114,7 @@ def may_be_tried_again(record: RunRecord) -> bool:
 
 
 def _went_with_its_worker(record: RunRecord) -> bool:
-    """It was given up with its worker, or ended by its shutdown, or because that was out of touch with etcd for too
-    long; not because somebody wished so."""
+    """Its worker ended it: by giving it up, by its own shutdown, or after too long without etcd. No user killed it."""
     is_taken_along = record.status is Verdict.KILLED and record.reason in _WITH_ITS_WORKER
     return is_taken_along or record.status is Verdict.LOST
 

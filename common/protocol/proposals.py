@@ -37,7 +37,7 @@ class Proposal:
     entry: RunEntry | None = None
     """The value of the run key, of a claim."""
     witness: Put | None = None
-    """A run key that it puts, with a value that nobody else would put: there, it has been carried out."""
+    """A run key that it puts, with a value of its own: where etcd has it, the proposal was carried out."""
 
     @property
     def claims(self) -> bool:
