@@ -117,6 +117,7 @@ async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console
     await page.locator("#bulk").get_by_role("button", name="Resume").click()
     await dialog.get_by_role("button", name="Resume").click()
     await expect(rows.filter(has_text="enabled")).to_have_count(3)
+    await expect(page.locator("#bulk")).to_be_hidden()
     await page.get_by_label("Select all on this page").check()
     await page.locator("#bulk").get_by_role("button", name="Delete").click()
     await dialog.get_by_role("button", name="Delete").click()
