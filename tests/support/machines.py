@@ -2,7 +2,7 @@
 
 They are namespaces, with a bridge between, that all end with the test; what they write lies in memory, over this
 machine's own files, and is there after a loss of power. `tests/support/machine/` has what stands in for programs that
-need more: apt-get, scp, `make dist`.
+need more: apt-get, scp, ssh, `make dist`.
 """
 
 from __future__ import annotations
@@ -248,8 +248,8 @@ class Block:
 
     @property
     def places(self) -> list[str]:
-        """Names of machines, in their order."""
-        return re.findall(r"\bm[1-9]\b|your computer", self.title)
+        """Names of machines, in their order, or what stands for several."""
+        return re.findall(r"\bm[1-9]\b|your computer|every worker", self.title)
 
 
 _FENCE = re.compile(

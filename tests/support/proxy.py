@@ -86,6 +86,11 @@ class Proxy:
         if mode is Mode.RESET:
             self.reset()
 
+    def refuses(self) -> None:
+        """No more connections; those that there are stay."""
+        assert self._server is not None
+        self._server.close()
+
     def reset(self) -> None:
         """Resets every connection that there is; the mode stays."""
         for writer in list(self._writers):

@@ -1,4 +1,4 @@
-"""docs/operate/five-machines.md, line by line, on six machines that are namespaces; then one of each kind is lost.
+"""docs/operate/five-machines.md, line by line, on seven machines that are namespaces; then one of each kind is lost.
 
 Takes some ten minutes. Needs root. What stands in for what is said at the end of that page.
 """
@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "operate" / "five-machines.md"
 ADDRESSES = {
-    **{f"m{n}": f"10.77.0.{n}" for n in range(1, 6)},
+    **{f"m{n}": f"10.77.0.{n}" for n in range(1, 7)},
     "your computer": "10.77.0.9",
 }
 LOG_STORE = """
@@ -37,6 +37,19 @@ dpkg-deb -x /packages/prometheus_*.deb prometheus && cd keys
 systemd-run --quiet --unit=prometheus --property=WorkingDirectory="$PWD" /root/prometheus/usr/bin/prometheus \\
     --config.file=often.yml --storage.tsdb.path=/var/tmp/prometheus --web.listen-address=127.0.0.1:9090
 """
+OTHERS = """
+etcron job save ended --command true --cron '* * * * * * *' --set endAt=$(date -u -d '+10 seconds' +%FT%TZ)
+etcron job save follows --command true --set after=1h
+etcron job save at-boot --command true --cron @reboot
+"""
+BY_M2 = """
+for call in 1 2 3 4 5 6 7 8; do
+    curl --silent --fail --max-time 15 --cacert keys/ca.pem --resolve etcron.example.org:443:10.77.0.2 \\
+        https://etcron.example.org/livez
+done
+"""
+"""Calls by m2's nginx, which turns to m1's manager and m2's."""
+ENABLED = "etcron job list -o json | jq -r '.[] | select(.spec.enabled) | .name'"
 EVIDENCE = 'echo "$ETCRON_PLAN_MS $(hostname)" >>/packages/evidence'
 
 pytestmark = pytest.mark.skipif(why_no_machines() is not None, reason=why_no_machines() or "")
@@ -46,7 +59,7 @@ pytestmark = pytest.mark.skipif(why_no_machines() is not None, reason=why_no_mac
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Debian's, and ours as `make dist` builds it."""
     directory = tmp_path_factory.mktemp("packages")
-    debian = ["nginx", "nginx-common", "etcd-server", "etcd-client", "prometheus"]
+    debian = ["nginx", "nginx-common", "etcd-server", "etcd-client", "cron", "cron-daemon-common", "prometheus"]
     had = subprocess.run(
         ["apt-get", "-qq", "download", *debian], cwd=directory, capture_output=True, text=True, check=False
     )
@@ -64,11 +77,13 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster(packages: Path) -> Iterator[dict[str, Machine]]:
     names = {name.replace("your computer", "desk"): address for name, address in ADDRESSES.items()}
     with machines(names, packages) as found:
+        found["desk"].does("mkdir etcron")
         yield {**found, "your computer": found["desk"]}
 
 
 def with_our_log_store(text: str) -> str:
     """MongoDB's address is that of the log store on m3, which knows no users and no TLS."""
+    text = re.sub(r" m\d:27017", "", text)
     text = re.sub(r'"mongodb://(?:manager|worker)@m3,m4,m5/[^"]*"', '"mongodb://m3:27017"', text)
     return re.sub(r'^ *"mongodbPasswordFile": .*\n', "", text, flags=re.MULTILINE)
 
@@ -76,9 +91,16 @@ def with_our_log_store(text: str) -> str:
 def follows(cluster: dict[str, Machine], block: Block, *, only: str | None = None, after: str = "") -> None:
     """On each machine that the title names, in the directory where the block before has left its shell."""
     text = after + with_our_log_store(block.text)
-    for place in [only] if only else block.places:
+    for place in [only] if only else places(cluster, block):
         print(f"{block.section}: {place} (line {block.line})", flush=True)  # noqa: T201
         cluster[place].does(f"cd \"$(cat .stands-in 2>/dev/null || pwd)\"\ntrap 'pwd >/root/.stands-in' EXIT\n{text}")
+
+
+def places(cluster: dict[str, Machine], block: Block) -> list[str]:
+    """Where it is pasted; every worker's machine has its keys."""
+    if block.places != ["every worker"]:
+        return block.places
+    return cluster["your computer"].does("cd keys && dirname */mongodb-worker.password").split()
 
 
 def sections(*names: str) -> list[Block]:
@@ -130,7 +152,9 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     assert evidence.left_out() == []
     await prometheus_answers(desk)
 
+    desk.does(BY_M2)
     cluster["m1"].loses_power()
+    desk.does(BY_M2)
     cluster["m4"].loses_power()
     await evidence.goes_on(on={"m3", "m5"}, fires=30)
     assert "etcron" in desk.does("curl --silent --fail --cacert keys/ca.pem https://etcron.example.org/")
@@ -151,12 +175,19 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     for name in ("m1", "m4"):
         cluster[name].boots()
     await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
+    desk.does(OTHERS)
     follows(cluster, sections("12")[0])
-    await is_restored(cluster, evidence)
+    cluster["m1"].does("systemctl is-active cron")
+    desk.does("until etcron job show ended -o json | jq --exit-status '.nextFire == null'; do sleep 1; done")
+    await is_restored(cluster, evidence, workers={"m3", "m4", "m5"})
 
+    *blocks_before, on_it = sections("17")
+    for block in [*blocks_before, *sections("1"), on_it, *sections("8")]:
+        follows(cluster, block, only=None if block in blocks_before else "m6")
     for block in sections("14"):
         follows(cluster, block)
-    await evidence.goes_on(on={"m3"})
+    workers = {"m3", "m4", "m5", "m6"}
+    await evidence.goes_on(on=workers)
 
     cluster["m2"].is_replaced(desk)
     cluster["m2"].boots()
@@ -174,7 +205,7 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     await evidence.goes_on()
 
     tells(evidence, "with an upgrade, and a member replaced")
-    await is_restored(cluster, evidence)
+    await is_restored(cluster, evidence, workers=workers)
     tells(evidence, "with two restores")
 
     before = dates_served(desk)
@@ -183,28 +214,31 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     await wait_until(
         lambda: set(dates_served(desk)) & set(before) == set(), description="each certificate is a new one", timeout=60
     )  # fmt: skip
-    await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
+    await evidence.goes_on(on=workers, fires=20)
     desk.does("etcron job run hello --wait")
     assert evidence.twice() == []
 
 
 def dates_served(desk: Machine) -> list[str]:
-    """Where, and until when, by the page's own block: of three members of etcd, two managers and two proxies."""
-    found = re.findall(r"^m\d:\d+ notAfter=.*$", desk.does(sections("16")[0].text), re.MULTILINE)
-    assert len(found) == 7, found
+    """Where, and until when, by the page's own block: three members of etcd, two managers and proxies, six clients."""
+    printed = desk.does(with_our_log_store(sections("16")[0].text))
+    found = re.findall(r"^m\d(?::\d+)? notAfter=.*$", printed, re.MULTILINE)
+    assert len(found) == 7 + 6, printed
     return found
 
 
-async def is_restored(cluster: dict[str, Machine], evidence: Evidence) -> None:
-    """What was made since the backup is gone, on members that none of those before can join."""
+async def is_restored(cluster: dict[str, Machine], evidence: Evidence, *, workers: Set[str]) -> None:
+    """What was made since the backup is gone, on members that none of those before can join; no snapshot lies about."""
     desk = cluster["your computer"]
     desk.does("etcron job save newer --command true --cron '0 0 1 1 *'")
-    before = id_of_etcd(cluster["m1"])
+    before, enabled = id_of_etcd(cluster["m1"]), desk.does(ENABLED)
     for block in sections("13"):
         follows(cluster, block)
     assert id_of_etcd(cluster["m1"]) != before
+    assert set(enabled.split()) - set(desk.does(ENABLED).split()) <= {"newer", "ended"}, "what fires again is resumed"
     assert "newer" not in desk.does("etcron job list")
-    await evidence.goes_on(on={"m3", "m4", "m5"}, fires=20)
+    assert {cluster[name].does("ls /root/*.db restore 2>/dev/null || true") for name in ADDRESSES} == {""}
+    await evidence.goes_on(on=workers, fires=20)
     assert evidence.twice() == []
 
 

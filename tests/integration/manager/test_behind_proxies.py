@@ -1,4 +1,5 @@
-"""deploy/nginx.conf and deploy/Caddyfile with the real programs: a login, live events, who calls, and from where."""
+"""deploy/nginx.conf and deploy/Caddyfile with the real programs: a login, live events, who calls, and from where;
+and what a call comes to whose manager falls silent."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.support.access import Accessing, as_administrator
 from tests.support.certificates import Authority
 from tests.support.etcd_server import free_port
 from tests.support.managing import Managed, Place, managing
+from tests.support.proxy import Mode, Proxy
 from tests.support.tls_proxy import TlsProxy
 from tests.support.waiting import wait_until
 
@@ -45,12 +48,16 @@ def with_user_lines(text: str) -> str:
     return re.sub(r"^(\s*)#((?:auth_basic|proxy_set_header|include|header_up).*)$", r"\1\2", text, flags=re.MULTILINE)
 
 
-def nginx(directory: Path, port: int, upstream: str, *, knows_users: bool) -> list[str]:
+def nginx(directory: Path, port: int, upstreams: list[str], *, knows_users: bool, patience: str) -> list[str]:
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     text = with_user_lines(text) if knows_users else text
     for shipped, here in (
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
-        ("    server 10.0.0.5:8070;\n    server 10.0.0.6:8070;\n", f"    server {upstream};\n"),
+        (
+            "    server 10.0.0.5:8070;\n    server 10.0.0.6:8070;\n",
+            "".join(f"    server {one};\n" for one in upstreams),
+        ),
+        ("proxy_read_timeout 20s", f"proxy_read_timeout {patience}"),
         ("/etc/nginx/etcron/", f"{directory}/tls/"),
         ("/etc/nginx/", f"{directory}/"),
     ):
@@ -69,13 +76,14 @@ def nginx(directory: Path, port: int, upstream: str, *, knows_users: bool) -> li
     return [program("nginx", "nginx/usr/sbin/nginx", "-v"), "-c", str(directory / "nginx.conf"), "-p", str(directory)]
 
 
-def caddy(directory: Path, port: int, upstream: str, *, knows_users: bool) -> list[str]:
+def caddy(directory: Path, port: int, upstreams: list[str], *, knows_users: bool, patience: str) -> list[str]:
     text = (ROOT / "deploy" / "Caddyfile").read_text()
     assert not knows_users, "its sample needs a module that knows who people are"
     site = f"https://{NAME}:{port} {{\n\tbind 127.0.0.1\n\ttls {directory}/tls/web.pem {directory}/tls/web.key\n"
     for shipped, here in (
         (f"\n{NAME} {{\n", f"\n{site}"),
-        ("https://10.0.0.5:8070 https://10.0.0.6:8070", f"https://{upstream}"),
+        ("https://10.0.0.5:8070 https://10.0.0.6:8070", " ".join(f"https://{one}" for one in upstreams)),
+        ("read_timeout 20s", f"read_timeout {patience}"),
         ("/etc/caddy/", f"{directory}/tls/"),
     ):
         assert shipped in text, shipped
@@ -109,16 +117,61 @@ class Proxied:
             yield answer
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """From the proxy to a manager."""
+
+    network: Proxy
+    tls: TlsProxy
+    answers: Proxy
+    """Behind the TLS."""
+
+
 @asynccontextmanager
-async def proxied(name: str, directory: Path, manager: Managed, *, knows_users: bool = False) -> AsyncIterator[Proxied]:
+async def way(manager: Managed, context: ssl.SSLContext) -> AsyncIterator[Way]:
+    async with (
+        Proxy(f"127.0.0.1:{manager.http.port}", http2=False) as answers,
+        TlsProxy(answers.endpoint, context) as tls,
+        Proxy(f"127.0.0.1:{tls.port}", http2=False) as network,
+    ):
+        yield Way(network, tls, answers)
+
+
+@asynccontextmanager
+async def proxied_to_both(
+    name: str, directory: Path, manager: Managed, *, knows_users: bool = False, patience: str = "20s"
+) -> AsyncIterator[tuple[Proxied, list[Way]]]:
+    """Two ways to one manager."""
     authority, port = Authority(directory / "tls"), free_port()
     web = authority.pair("web", NAME)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(web.cert, web.key)
-    async with TlsProxy(f"127.0.0.1:{manager.http.port}", context) as managers_tls:
-        command = PROXIES[name](directory, port, f"127.0.0.1:{managers_tls.port}", knows_users=knows_users)
+    async with way(manager, context) as first, way(manager, context) as second:
+        ways = [first, second]
+        endpoints = [one.network.endpoint for one in ways]
+        command = PROXIES[name](directory, port, endpoints, knows_users=knows_users, patience=patience)
         async with serving(command, Proxied(port, authority.context()), directory) as one:
-            yield one
+            yield one, ways
+
+
+@asynccontextmanager
+async def proxied(name: str, directory: Path, manager: Managed, *, knows_users: bool = False) -> AsyncIterator[Proxied]:
+    async with proxied_to_both(name, directory, manager, knows_users=knows_users) as (one, _):
+        yield one
+
+
+async def status_of(proxy: Proxied, method: str, path: str, body: object = None) -> int:
+    async with proxy.call(method, path, json=body) as answer:
+        return answer.status
+
+
+async def way_of_calls(proxy: Proxied, ways: list[Way]) -> Way:
+    """One that calls take: of a proxy by turns either, of one that goes by who calls the same each time."""
+    before = [one.tls.handshakes for one in ways]
+    for _ in range(6):
+        async with proxy.call("GET", "/livez") as answer:
+            assert answer.status == 200
+    return max(zip(ways, before, strict=True), key=lambda pair: pair[0].tls.handshakes - pair[1])[0]
 
 
 @asynccontextmanager
@@ -201,3 +254,44 @@ async def test_nginx_says_who_people_are_and_nobody_says_it_past_it(place: Place
             assert answer.status == 401
         async with manager.http.get("/api/v1/whoami", headers={"X-Remote-User": "alice"}) as past_it:
             assert past_it.status == 401
+
+
+@pytest.mark.parametrize("name", PROXIES)
+async def test_no_call_waits_for_a_manager_that_is_gone_without_a_word(place: Place, tmp_path: Path, name: str) -> None:
+    async with (
+        managing(place, allowedHosts=[NAME], proxies=["127.0.0.1"]) as manager,
+        proxied_to_both(name, tmp_path, manager) as (proxy, ways),
+    ):
+        await manager.save('{"name": "j", "command": "true", "cronExpr": "@yearly"}')
+        gone = await way_of_calls(proxy, ways)
+        gone.network.set(Mode.SWALLOW)
+        gone.network.refuses()
+        async with asyncio.timeout(15):
+            got = [await status_of(proxy, "POST", "/api/v1/jobs/j/pause", {}) for _ in range(6)]
+        assert got[1:] == [200] * 5
+        assert got[0] == {"nginx": 200, "caddy": 502}[name]
+
+
+@pytest.mark.parametrize("name", PROXIES)
+async def test_a_post_whose_answer_does_not_come_is_not_sent_again(place: Place, tmp_path: Path, name: str) -> None:
+    async with (
+        managing(place, allowedHosts=[NAME], proxies=["127.0.0.1"]) as manager,
+        proxied_to_both(name, tmp_path, manager, patience="3s") as (proxy, ways),
+    ):
+        await manager.save('{"name": "j", "command": "true", "cronExpr": "@yearly"}')
+        silent = await way_of_calls(proxy, ways)
+        silent.answers.set(Mode.ONE_WAY)
+        got = await asyncio.gather(*(status_of(proxy, "POST", "/api/v1/jobs/j/run", {}) for _ in range(4)))
+        assert 504 in got
+        assert set(got) <= {202, 504}
+        assert await manager.etcd.count(manager.keys.requests) == 4
+
+
+async def test_nginx_sends_a_get_again_whose_answer_does_not_come(place: Place, tmp_path: Path) -> None:
+    async with (
+        managing(place, allowedHosts=[NAME], proxies=["127.0.0.1"]) as manager,
+        proxied_to_both("nginx", tmp_path, manager, patience="3s") as (proxy, ways),
+    ):
+        silent = await way_of_calls(proxy, ways)
+        silent.answers.set(Mode.ONE_WAY)
+        assert await asyncio.gather(*(status_of(proxy, "GET", "/livez") for _ in range(4))) == [200] * 4
