@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -76,6 +76,8 @@ class Managed:
     keys: Keys
     etcd: EtcdClient
     runlog: RunLog
+    answered: Collection[tuple[str, str, int]]
+    """Each call that has been answered: method, path as in the OpenAPI document, status."""
 
     async def save(self, text: str, **headers: str) -> dict[str, Any]:
         """Save the job in this JSON text; the answer, which must be a success."""
@@ -170,8 +172,11 @@ async def managing(
     })  # fmt: skip
     app = create_app(config, clock=clock or ShiftedClock(), pace=pace)
     unlisted: list[str] = []
+    answered = set[tuple[str, str, int]]()
 
-    async def look_for_codes(_: BaseRequest, response: StreamResponse) -> None:
+    async def look_for_codes(request: BaseRequest, response: StreamResponse) -> None:
+        resource = request.match_info.route.resource if isinstance(request, Request) else None
+        answered.add((request.method, resource.canonical if resource is not None else "", response.status))
         if isinstance(response, Response) and response.content_type == "application/problem+json":
             unlisted.extend(without_code(json.loads(response.text or "{}")))
 
@@ -188,7 +193,7 @@ async def managing(
         await stack.enter_async_context(running(*wanted))  # type: ignore[arg-type]
         if clock is not None and not others:
             await say_clocks(client, place.keys, count=1)
-        yield Managed(http=http, parts=app[PARTS], keys=place.keys, etcd=client, runlog=runlog)
+        yield Managed(http=http, parts=app[PARTS], keys=place.keys, etcd=client, runlog=runlog, answered=answered)
     assert not unlisted, f"these messages are not in the table (webroot/static/i18n/messages.json): {unlisted[:10]}"
 
 

@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 from aiohttp.web import Application
@@ -19,18 +21,24 @@ from common.jobs.schema import job_schema
 from common.protocol.keys import RunId
 from manager.api.openapi import document
 from manager.app import create_app
-from tests.support.access import Accessing, as_administrator
+from tests.support.access import Accessing, as_administrator, kept_of
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of
 
 _CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 _ROOT = Path(__file__).parents[3]
 _KEPT = _ROOT / ".hypothesis"
-_READ_AS_ELSEWHERE = (
-    ("POST", "jobs/check"), ("POST", "schedule/preview"), ("POST", "crontab"), ("POST", "crontab/preview"),
-    ("PUT", "channels/{name}"), ("PUT", "rules/{name}"),
-)  # fmt: skip
-"""Calls whose bodies are read by the code that reads those of another call."""
+_WITH_A_BODY: Final = ("POST", "PUT")
+"""Methods of which each member of each body is gone through elsewhere: test_plain_words.py."""
+_OF_A_SESSION: Final = ("/api/v1/logout", "/api/v1/password")
+"""Calls that end the session that makes them."""
+_WITHOUT_END: Final = "/api/v1/events"
+_ABOUT: Final = {
+    "jobs": ("jobs",),
+    "what has been": ("versions", "runs", "workers", "schedule", "audit", "system"),
+    "access and notices": ("login", "access", "notices"),
+}
+"""Tags of the calls that one test is about."""
 _EXAMPLES = int(os.environ.get("ETCRON_FUZZ_EXAMPLES", "3"))
 """Requests of each kind and call; the seed is fixed, so that a failure is one for everybody."""
 
@@ -44,8 +52,10 @@ def routes(app: Application) -> set[tuple[str, str]]:
     }
 
 
-def described() -> set[tuple[str, str]]:
-    return {(method, path) for path, calls in document()["paths"].items() for method in calls}
+def described(tag: str | None = None) -> set[tuple[str, str]]:
+    """(method, path) of every call, or of those with this tag."""
+    paths = document()["paths"].items()
+    return {(method, path) for path, calls in paths for method in calls if tag in (None, *calls[method]["tags"])}
 
 
 async def test_every_route_is_described_and_nothing_else(manager: Managed) -> None:
@@ -80,42 +90,77 @@ def test_a_job_as_it_is_shown_can_be_saved_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known", [True, False], ids=["a job that is there", "any job"])
+@pytest.mark.parametrize("about", _ABOUT)
 async def test_whatever_the_document_allows_and_more_never_ends_in_a_500(
-    working_manager: Managed, tmp_path: Path, known: bool
+    working_manager: Managed, tmp_path: Path, about: str
 ) -> None:
     """Schemathesis makes requests from the document, good and bad ones, and looks at each answer.
 
-    Its phase `coverage` goes through what each field may be, which once is enough: on a job that is there, and of each
-    definition where it is first saved.
+    Its phase `coverage` goes through what each field may be, on things that are there: a job, a run, a version.
     """
-    phases = "coverage,fuzzing" if known else "fuzzing"
-    if known:
-        job = (await working_manager.call("PUT", "/api/v1/jobs/j", {"command": "a", "cronExpr": "@yearly"}))["job"]
-        await working_manager.write([record_of(RunId.planned("j", 1000))])
-        parameters = {"path.name": "j", "path.id": "j%401000%231", "path.revision": job["revision"]}
-        lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in parameters.items()]
-        for method, path in _READ_AS_ELSEWHERE:
-            lines += ["[[operations]]", f'include-method = "{method}"', f'include-path = "/api/v1/{path}"']
-            lines += ["phases.coverage.enabled = false"]
-        (tmp_path / "schemathesis.toml").write_text("\n".join(["[parameters]", *lines, ""]))
-    known_as = await as_administrator(working_manager)
-    url = str(working_manager.http.make_url("/")).rstrip("/")
-    printed, status = await schemathesis(url, tmp_path, phases, known_as)
+    await as_administrator(working_manager)
+    await working_manager.call("PUT", "/api/v1/channels/j", {"kind": "webhook", "url": "https://hooks.example.org/"})
+    job = (await working_manager.call("PUT", "/api/v1/jobs/j", {"command": "a", "cronExpr": "@yearly"}))["job"]
+    await working_manager.write([record_of(RunId.planned("j", 1000))])
+    there = {"path.name": "j", "path.id": "j%401000%231", "path.revision": job["revision"]}
+    only = [part for tag in _ABOUT[about] for part in ("--include-tag", tag)]
+    await fuzz(working_manager, tmp_path, "coverage,fuzzing", only, parameters=there)
+    assert unasked(working_manager, {call for tag in _ABOUT[about] for call in described(tag)}) == set()
+
+
+@pytest.mark.slow
+async def test_no_name_or_number_in_a_path_ends_in_a_500(working_manager: Managed, tmp_path: Path) -> None:
+    await fuzz(working_manager, tmp_path, "fuzzing", ["--include-path-regex", "[{]"], parameters={})
+    assert unasked(working_manager, {(method, path) for method, path in described() if "{" in path}) == set()
+
+
+def unasked(manager: Managed, calls: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of these calls that were only told that a login is needed, or none that may."""
+    asked = {(method.lower(), path) for method, path, status in manager.answered if status not in (401, 403)}
+    return calls - asked - {("get", _WITHOUT_END)}
+
+
+async def fuzz(
+    manager: Managed, directory: Path, phases: str, only: Sequence[str], *, parameters: Mapping[str, object]
+) -> None:
+    """All answers to these calls are as the document says; the caller stays an administrator to the end.
+
+    What ends a session, or changes its secrets, has one of its own, of a user who has a password.
+    """
+    access, password = Accessing(manager), await kept_of("three words in a row")
+    await access.user("root", Role.ADMIN)
+    cookie = await access.session("user:root")
+    lines = ["[headers]", *_toml(cookie.headers), "[parameters]", *_toml(parameters)]
+    for phase in ("coverage", "fuzzing"):
+        lines += [f"[phases.{phase}.extra-data-sources]", "responses = false"]  # no id of the caller's own
+    for number, path in enumerate(_OF_A_SESSION):
+        await access.user(f"root{number}", Role.ADMIN, password=password)
+        cookie = await access.session(f"user:root{number}")
+        lines += ["[[operations]]", f'include-name = "POST {path}"', "[operations.headers]", *_toml(cookie.headers)]
+    lines += ["[[operations]]", f"include-method = {json.dumps(_WITH_A_BODY)}", "phases.coverage.enabled = false"]
+    (directory / "schemathesis.toml").write_text("\n".join([*lines, ""]))
+    url = str(manager.http.make_url("/")).rstrip("/")
+    printed, status = await schemathesis(url, directory, phases, only)
     assert status == 0, printed[-6000:]
     assert "not_a_server_error" not in printed
 
 
-async def schemathesis(url: str, directory: Path, phases: str, headers: dict[str, str]) -> tuple[str, int]:
+def _toml(values: Mapping[str, object]) -> list[str]:
+    return [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in values.items()]
+
+
+async def schemathesis(url: str, directory: Path, phases: str, only: Sequence[str]) -> tuple[str, int]:
     """What it prints, and its exit status."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "schemathesis.cli", "run", f"{url}/api/v1/openapi.json", "--url", url,
-        "--checks", _CHECKS, "--exclude-path", "/api/v1/events", "--phases", phases, "--mode", "all",
-        *(part for name, value in headers.items() for part in ("--header", f"{name}: {value}")),
+        sys.executable, "-P", "-m", "tests.support.fuzzing", "run", f"{url}/api/v1/openapi.json", "--url", url,
+        "--checks", _CHECKS, "--exclude-path", _WITHOUT_END, "--phases", phases, "--mode", "all", *only,
         "--max-examples", str(_EXAMPLES), "--seed", "1", "--no-color", "--generation-database", "none",
         cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         # What it has worked out of Unicode is kept beside our own: to do so anew takes it more than a second.
-        env={"PATH": os.environ["PATH"], "HOME": str(directory), "HYPOTHESIS_STORAGE_DIRECTORY": str(_KEPT)},
+        env={
+            "PATH": os.environ["PATH"], "HOME": str(directory), "PYTHONPATH": str(_ROOT),
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(_KEPT),
+        },
     )  # fmt: skip
     printed, _ = await process.communicate()
     assert process.returncode is not None

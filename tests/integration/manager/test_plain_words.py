@@ -45,9 +45,12 @@ _QUERIES: Final = ("limit=x", "limit=%ff", "days=x", "from=x", "to=%00", "cursor
                    "skip=x")  # fmt: skip
 _HEADERS: Final[tuple[dict[str, str], ...]] = (
     {"If-Match": "x"}, {"If-Match": '"' + "9" * 30 + '"'}, {"If-None-Match": "x"}, {"Idempotency-Key": "é"},
-    {"Content-Type": "text/x"}, {"Content-Encoding": "gzip"}, {"Origin": "x"}, {"Origin": "http://["}, {"Host": "["},
-    {"Content-Type": "application/json; charset=nonsense"}, {"X-Forwarded-For": "["}, {"Accept-Language": "\x80"},
+    {"Content-Type": "text/x"}, {"Content-Encoding": "gzip"}, {"Content-Type": "application/json; charset=nonsense"},
 )  # fmt: skip
+_HEADERS_FOR_ALL: Final[tuple[dict[str, str], ...]] = (
+    {"Origin": "x"}, {"Origin": "http://["}, {"Host": "["}, {"X-Forwarded-For": "["}, {"Accept-Language": "\x80"},
+)  # fmt: skip
+"""What is read before it is known which call it is."""
 
 
 @pytest.fixture
@@ -72,15 +75,23 @@ def _texts(told: Any) -> list[str]:
 
 async def _faults(manager: Managed, method: str, path: str, body: bytes = b"", **headers: str) -> list[str]:
     """What an error says that it should not."""
+    return (await _refusal(manager, method, path, body, **headers))[0]
+
+
+async def _refusal(
+    manager: Managed, method: str, path: str, body: bytes = b"", **headers: str
+) -> tuple[list[str], set[str]]:
+    """What an error says that it should not; the members that it refuses."""
     headers.setdefault("Content-Type", "application/json")
     async with manager.http.request(method, path, data=body, headers=headers) as response:
         if response.status < 400:
-            return []
+            return [], set()
         told = json.loads(await response.read())
     wrong = [] if response.status < 500 else [f"status {response.status}: {told}"]
     sent = f"{path} {body!r}"
     made_up = [text for text in _texts(told) for word in _QUOTED.findall(text) if word not in sent]
-    return wrong + made_up + [text for text in _texts(told) if _INTERNALS.search(_words(text))]
+    refused = {re.split(r"[.\[]", error["field"])[0] for error in told.get("errors", ())}
+    return wrong + made_up + [text for text in _texts(told) if _INTERNALS.search(_words(text))], refused
 
 
 def _calls() -> list[tuple[str, str, list[str], Sequence[str]]]:
@@ -107,10 +118,30 @@ def _calls() -> list[tuple[str, str, list[str], Sequence[str]]]:
 async def test_no_body_is_answered_with_words_of_python(
     manager: Managed, method: str, path: str, members: list[str], odd: Sequence[str]
 ) -> None:
+    """What all members are refused for is told of each in one answer; what one takes, it is sent alone."""
     await manager.call("PUT", "/api/v1/jobs/j", {"command": "echo", "cronExpr": "@yearly"})
-    bodies = [*_BODIES, *(f'{{"{name}":{value}}}'.encode() for name in (*members, "unknown") for value in odd)]
-    found = {body[:60]: faults for body in bodies if (faults := await _faults(manager, method, path, body))}
-    assert found == {}
+    found: dict[object, list[str]] = {body[:60]: await _faults(manager, method, path, body) for body in _BODIES}
+    names = (*members, "unknown")
+    for value in odd:
+        together = ",".join(f'"{name}":{value}' for name in names)
+        found["all", value[:60]], refused = await _refusal(manager, method, path, f"{{{together}}}".encode())
+        for name in names:
+            if name not in refused:
+                found[name, value[:60]] = await _faults(manager, method, path, f'{{"{name}":{value}}}'.encode())
+    assert {what: faults for what, faults in found.items() if faults} == {}
+
+
+def _queries(method: str, path: str) -> Sequence[str]:
+    """Those of which the call has the parameter, and one of those that it refuses for that it has none."""
+    there = {filled.replace("{name}", "j").replace("{id}", "j%40100%231").replace("{revision}", "12"): calls
+             for filled, calls in document()["paths"].items()}  # fmt: skip
+    if (call := there.get(path, {}).get(method.lower())) is None:
+        return _QUERIES
+    own = {parameter["name"] for parameter in call.get("parameters", ())}
+    its, others = (
+        [query for query in _QUERIES if (query.partition("=")[0] in own) is is_own] for is_own in (True, False)
+    )
+    return [*its, *others[:1]]
 
 
 @pytest.mark.parametrize("path", ["/job/save", "/job/delete", "/job/kill"])
@@ -124,19 +155,20 @@ async def test_no_form_is_answered_with_words_of_python(manager: Managed, path: 
 
 
 async def test_no_query_header_or_path_is_answered_with_words_of_python(manager: Managed) -> None:
-    found = {}
+    found, methods = {}, set[str]()
     for method, path in every_call(manager):
         if method == "HEAD" or path == "/api/v1/events":  # of the one there are no words, the other has no end
             continue
-        for query in _QUERIES:
+        for query in _queries(method, path):
             found[method, path, query] = await _faults(manager, method, f"{path}?{query}", b"{}")
-        for headers in _HEADERS:
+        for headers in _HEADERS if method in methods else (*_HEADERS, *_HEADERS_FOR_ALL):
             found[method, path, str(headers)] = await _faults(manager, method, path, b"{}", **headers)
         for odd in ("%ff", "%00", "%ed%a0%80", "x" * 500, "%7B", "..%2f"):
             for filled in ("/j", "/12", "/j%40100%231"):
                 if filled in path:
                     there = path.replace(filled, f"/{odd}")
                     found[method, there, ""] = await _faults(manager, method, there, b"{}")
+        methods.add(method)
     assert {call: faults for call, faults in found.items() if faults} == {}
 
 

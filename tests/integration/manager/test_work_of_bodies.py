@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import FrameType
@@ -20,15 +20,14 @@ import pytest
 from common.jobs.reader import MAX_SPEC_BYTES
 from common.jobs.schema import job_schema
 from manager.api.openapi import document
-from manager.http.guards import MAX_BODY_BYTES
 from tests.support.access import as_administrator
 from tests.support.managing import Managed
 
 _LOOKING_THROUGH: Final = frozenset({"count", "index", "remove", "insert", "find", "rfind", "replace", "split", "copy"})
-_LARGEST: Final = MAX_BODY_BYTES // 8
-"""An eighth of what is accepted: it tells a square, too."""
-_SIZES: Final = (MAX_SPEC_BYTES // 2, MAX_SPEC_BYTES, _LARGEST)
-"""Each twice as long as the one before: what is checked field by field, up to what is refused as a whole."""
+_SIZES: Final = (MAX_SPEC_BYTES // 4, MAX_SPEC_BYTES // 2)
+"""One twice as long as the other, of what is checked field by field: they tell a square, too."""
+_LARGE: Final = (MAX_SPEC_BYTES, 2 * MAX_SPEC_BYTES)
+"""The same, for what is refused as a whole where it is a job."""
 _NOT_READ: Final = (408, 429, 503)
 """A busy manager says to try again."""
 _MORE_THAN_TWICE: Final = 2.8
@@ -102,7 +101,7 @@ def _bodies(schema: dict[str, Any], size: int) -> Iterator[tuple[str, str]]:
             yield f"{name}: {what}", f'{{"{name}":{value}}}'
     for path, most in _lists(schema):
         for of, item in (("numbers", str), ("texts", lambda n: f'"{n}"')):
-            value = "[" + ",".join(map(item, range(most * size // _LARGEST))) + "]"
+            value = "[" + ",".join(map(item, range(most * size // _SIZES[-1]))) + "]"
             for name in reversed(path):
                 value = f'{{"{name}":{value}}}'
             yield f"{'.'.join(path)}: all its {of}", value
@@ -163,12 +162,13 @@ def _grows_faster(works: Sequence[int]) -> bool:
 
 
 async def _too_much(
-    manager: Managed, method: str, path: str, kind: str, bodies_of: Callable[[int], Iterator[tuple[str, str]]]
-) -> dict[str, list[int]]:
+    manager: Managed, method: str, path: str, kind: str, sizes: Sequence[int],
+    bodies_of: Callable[[int], Iterable[tuple[str, str]]],
+) -> dict[str, list[int]]:  # fmt: skip
     """The work of each body, size by size, that grows faster than the body does."""
     too_much = {}
-    for bodies in zip(*map(bodies_of, _SIZES), strict=True):
-        assert all(len(body) <= size for size, (_, body) in zip(_SIZES, bodies, strict=True)), bodies[0][0]
+    for bodies in zip(*map(bodies_of, sizes), strict=True):
+        assert all(len(body) <= size for size, (_, body) in zip(sizes, bodies, strict=True)), bodies[0][0]
         works = [await _work(manager, method, path, body.encode(), kind) for _, body in bodies]
         if _grows_faster(works):  # or something else went on beside a call: the lesser of two counts is its own
             again = [await _work(manager, method, path, body.encode(), kind) for _, body in bodies]
@@ -184,7 +184,8 @@ async def test_twice_the_body_is_not_four_times_the_work(
 ) -> None:
     kind = "application/json"
     await _work(manager, method, path, b"{}", kind)
-    assert await _too_much(manager, method, path, kind, lambda size: _bodies(schema, size)) == {}
+    assert await _too_much(manager, method, path, kind, _SIZES, lambda size: _bodies(schema, size)) == {}
+    assert await _too_much(manager, method, path, kind, _LARGE, _unknown) == {}
 
 
 @pytest.mark.parametrize("path", ["/job/save", "/job/delete", "/job/kill"])
@@ -195,4 +196,4 @@ async def test_twice_the_form_is_not_four_times_the_work(manager: Managed, path:
         yield "escapes", "name=" + "%20" * (size // 3 - 5)
         yield "members", "job=" + _object((f'"m{n}":0' for n in itertools.count()), size - 4)
 
-    assert await _too_much(manager, "POST", path, "application/x-www-form-urlencoded", forms) == {}
+    assert await _too_much(manager, "POST", path, "application/x-www-form-urlencoded", _SIZES, forms) == {}
