@@ -40,7 +40,7 @@ systemd-run --quiet --unit=prometheus --property=WorkingDirectory="$PWD" /root/p
 OTHERS = """
 etcron job save ended --command true --cron '* * * * * * *' --set endAt=$(date -u -d '+10 seconds' +%FT%TZ)
 etcron job save follows --command true --set after=1h
-etcron job save at-boot --command true --cron @reboot
+etcron job save at-boot --command true --cron @reboot --set broadcast=true
 """
 BY_M2 = """
 for call in 1 2 3 4 5 6 7 8; do
