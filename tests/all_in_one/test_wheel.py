@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterable
 from email import message_from_string
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _run("cp", "-r", _ROOT / name, sources / name, cwd=work)
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         _run("cp", _ROOT / name, sources / name, cwd=work)
-    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work, sources, cwd=work)
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work)
+    _run(*pip, *_built_with(sources / "pyproject.toml"), sources, cwd=work)
     (built,) = work.glob("etcron-*.whl")
     return built
+
+
+def _built_with(file: Path) -> list[str]:
+    """Nothing is fetched to build with where what the file asks for is here."""
+    needed = [Requirement(one) for one in tomllib.loads(file.read_text())["build-system"]["requires"]]
+    return ["--no-build-isolation"] if all(map(_is_here, needed)) else []
+
+
+def _is_here(one: Requirement) -> bool:
+    try:
+        return distribution(one.name).version in one.specifier
+    except PackageNotFoundError:
+        return False
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
-"""Guardians and launchers for workers in a test's process, forked from one that has read their code already.
+"""Guardians and launchers for workers, forked from a process that has read their code already.
 
 Reading it is half of what a worker costs that lives for a second. What is forked runs the program's ``main`` as ever:
-with the command line, environment, directory and descriptors that it was given, as a child of the test's process.
+with the command line, environment, directory and descriptors that it was given, as a child of the worker's process,
+which is a test's own or one of ``warm``.
 
-    the test's process --(command, environment, directory; descriptors)--> this module's process
-            ^'--------------- guardian or launcher <--clone, with CLONE_PARENT-----'
+    the worker's process --(command, environment, directory; descriptors)--> this module's process
+            ^'--------------- guardian or launcher <--clone, with CLONE_PARENT-------'
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +36,7 @@ _PROGRAM: Final = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); import {__na
 _MAINS: Final[Mapping[str | None, Callable[[], None]]] = {one.__file__: one.main for one in (guardian, launcher)}
 _MOST_BYTES: Final = 131_072
 _MOST_DESCRIPTORS: Final = 8
-_LONGEST_LINE: Final = 2048
+LONGEST_LINE: Final = 2048
 _WITHIN_S: Final = 60.0
 _LIMITS: Final = sorted({number for name, number in vars(resource).items() if name.startswith("RLIMIT_")})
 _ARG_START: Final = 45
@@ -64,25 +65,51 @@ class _Popen(subprocess.Popen[bytes]):
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
 
+_FORKING: Final = SimpleNamespace(PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL, Popen=_Popen)
+_USERS: Final = ("worker.guardian.child.subprocess", "worker.launcher.link.subprocess")
+
+
 @contextmanager
 def forked_programs() -> Iterator[None]:
     """Within it workers of this process get their guardians and launchers from there."""
-    forking = SimpleNamespace(PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL, Popen=_Popen)
-    with (
-        mock.patch("worker.guardian.child.subprocess", forking),
-        mock.patch("worker.launcher.link.subprocess", forking),
-    ):
+    with ExitStack() as patches:
+        for one in _USERS:
+            patches.enter_context(mock.patch(one, _FORKING))
         yield
 
 
+def fork_programs_from_here() -> None:
+    """From now on this process has its guardians and launchers from a copy of what it is now, with one thread.
+
+    In its command line there must be room for theirs: ``LONGEST_LINE``.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(_WITHIN_S)
+    if not os.fork():
+        os.setsid()
+        ours.close()
+        serve(theirs.detach())
+        os._exit(0)
+    theirs.close()
+    _copies[os.getpid()] = ours
+    for one in _USERS:
+        mock.patch(one, _FORKING).start()
+
+
+_copies: Final = dict[int, socket.socket]()
+"""The way to the copy of a process, by its number."""
+
+
 @cache
-def _forking(_own: int) -> socket.socket:
+def _forking(own: int) -> socket.socket:
     """The way to the process that forks for this one; it ends with it."""
+    if own in _copies:
+        return _copies[own]
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(_WITHIN_S)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), " " * _LONGEST_LINE],
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), " " * LONGEST_LINE],
             pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/", start_new_session=True,
         )  # fmt: skip
     atexit.register(process.wait)
@@ -143,4 +170,4 @@ def _number(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
 def _show(command: Sequence[str]) -> None:
     """In ``/proc/PID/cmdline``: by it a guardian knows another."""
     start = int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[_ARG_START])
-    ctypes.memmove(start, "\0".join(command).encode().ljust(_LONGEST_LINE, b"\0"), _LONGEST_LINE)
+    ctypes.memmove(start, "\0".join(command).encode().ljust(LONGEST_LINE, b"\0"), LONGEST_LINE)

@@ -167,8 +167,8 @@ class Recorder:
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
         """Notes each place of the product's code that builds a write or a record, or sends a transaction."""
-        sites = _sites_in(frame.f_code)
-        if not sites:
+        # Asked for each call of whatever: most files have none, and to hash code for the cache takes long.
+        if frame.f_code.co_filename not in _by_file() or not (sites := _sites_in(frame.f_code)):
             return None
         if frame.f_lineno in sites:
             self.reached |= sites[frame.f_lineno]

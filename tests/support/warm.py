@@ -1,8 +1,9 @@
 """Workers, managers and log stores for tests, forked from a process that has read their code already.
 
 Importing it is most of what a process costs that lives for some seconds, and a cluster has six. What is forked runs
-``python -m worker`` or ``python -m manager`` as ever: with its own arguments, environment, directory, descriptors and
-exit; only its command line, and what ``/proc`` shows of its environment, are those of the process that it came from.
+``python -m worker``, ``manager`` or ``cli`` as ever: with its own arguments, environment, directory, descriptors and
+exit; only its command line, and what ``/proc`` shows of its environment, are those of the process that it came from. A
+worker's guardian and launcher are forked, too (``forked``).
 
     pytest --(connects)--> this module's process, which has read the code
                               '--fork--> a server for this pytest process, at its niceness
@@ -32,11 +33,14 @@ from typing import Any, Final
 
 from common.process.lifecycle import set_parent_death_signal
 from tests.support.etcd_server import DYING_WITH_PARENT
+from tests.support.forked import LONGEST_LINE, fork_programs_from_here
+from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).parents[2]
 _MOST_BYTES: Final = 131_072
 _MOST_CLIENTS: Final = 100
 _IN_WITHIN_S: Final = 60.0
+_WORKER: Final = "worker"
 _OF_THE_LOG_STORE: Final = ("neosqlite.collection.query_helper", "nx_27017.nx_27017", "nx_27017.server")
 """What it reads once it is called."""
 
@@ -57,6 +61,11 @@ class WarmProcess:
         if (status := self._look(timeout)) is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         return status
+
+    async def ended(self) -> int:
+        """Its exit status, once it has ended."""
+        await wait_until(lambda: self.poll() is not None, description=f"process {self.pid} has ended")
+        return self.wait()
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -88,7 +97,7 @@ class Warm:
             door.bind("")  # the kernel chooses an abstract name
             door.listen(_MOST_CLIENTS)
             self._process = subprocess.Popen(
-                [*DYING_WITH_PARENT, sys.executable, "-P", "-m", __name__, str(door.fileno())],
+                [*DYING_WITH_PARENT, sys.executable, "-P", "-m", __name__, str(door.fileno()), " " * LONGEST_LINE],
                 pass_fds=[door.fileno()],
                 cwd=ROOT,
                 env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
@@ -97,15 +106,25 @@ class Warm:
             self._door = door.getsockname()
 
     def start(
-        self, program: str, flags: Sequence[str], *, directory: Path, environ: Mapping[str, str], log: int
+        self,
+        program: str,
+        flags: Sequence[str],
+        *,
+        directory: Path,
+        environ: Mapping[str, str],
+        log: int,
+        errors: int | None = None,
+        stdin: int | None = None,
     ) -> WarmProcess:
-        """``python -m PROGRAM FLAGS``, with its output in ``log``."""
+        """``python -m PROGRAM FLAGS``, with its output in ``log``, but what goes to ``errors``."""
         if self._control is None:
             self._control = self._connected()
         status, told = os.pipe()
         request = {"program": program, "flags": flags, "directory": str(directory), "environ": dict(environ)}
         try:
-            socket.send_fds(self._control, [json.dumps(request).encode()], [log, told])
+            errors = log if errors is None else errors
+            streams = [log, errors] if stdin is None else [log, errors, stdin]
+            socket.send_fds(self._control, [json.dumps(request).encode()], [told, *streams])
         finally:
             os.close(told)
         pid = int(self._control.recv(32))
@@ -139,8 +158,8 @@ class _Request:
     flags: Sequence[str]
     directory: str
     environ: Mapping[str, str]
-    log: int
-    told: int
+    streams: Sequence[int]
+    """Its output, its errors, and what it reads, where that is something."""
 
 
 def _serve(control: socket.socket) -> _Request | None:
@@ -156,18 +175,19 @@ def _serve(control: socket.socket) -> _Request | None:
                 os.close(told)
                 os.close(ready)
                 continue
-            message, descriptors, _, _ = socket.recv_fds(control, _MOST_BYTES, 2)
+            message, descriptors, _, _ = socket.recv_fds(control, _MOST_BYTES, 4)
             if not message:
                 return None
-            log, told = descriptors
+            told, *streams = descriptors
             pid = os.fork()
             if not pid:
                 set_parent_death_signal(own)
                 for descriptor in (control.detach(), *going, *(status for _, status in going.values()), told):
                     os.close(descriptor)
                 known: dict[str, Any] = json.loads(message)
-                return _Request(**known, log=log, told=told)
-            os.close(log)
+                return _Request(**known, streams=streams)
+            for descriptor in streams:
+                os.close(descriptor)
             going[os.pidfd_open(pid)] = (pid, told)
             control.send(str(pid).encode())
 
@@ -177,14 +197,16 @@ def _become(request: _Request) -> None:
     os.environ.clear()
     os.environ.update(request.environ)
     os.chdir(request.directory)
-    os.dup2(request.log, 1)
-    os.dup2(request.log, 2)
-    os.close(request.log)
+    for descriptor, number in zip(request.streams, (1, 2, 0), strict=False):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     sys.argv = [request.program, *request.flags]
+    if request.program == _WORKER:
+        fork_programs_from_here()
 
 
 def _main() -> None:
-    for name in ("manager.__main__", "worker.__main__", *_OF_THE_LOG_STORE):
+    for name in ("cli.__main__", "manager.__main__", f"{_WORKER}.__main__", *_OF_THE_LOG_STORE):
         import_module(name)
 
     gc.collect()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
-import sys
-from asyncio.subprocess import PIPE
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -22,6 +20,7 @@ from tests.support.access import Accessing
 from tests.support.background import running
 from tests.support.managing import Managed, Place, managing
 from tests.support.waiting import wait_until
+from tests.support.warm import WARM
 
 GOOD = "three words in a row\n"
 
@@ -36,12 +35,18 @@ class Ended:
 
 
 async def etcron(*arguments: str, stdin: str = "") -> Ended:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "cli", *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/",
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[3])},
-    )  # fmt: skip
-    out, err = await process.communicate(stdin.encode())
-    return Ended(process.returncode or 0, out.decode(), err.decode())
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[3])}
+    with TemporaryFile() as read, TemporaryFile() as out, TemporaryFile() as errors:
+        read.write(stdin.encode())
+        read.seek(0)
+        process = WARM.start(
+            "cli", arguments, directory=Path("/"), environ=environ,
+            log=out.fileno(), errors=errors.fileno(), stdin=read.fileno(),
+        )  # fmt: skip
+        status = await process.ended()
+        out.seek(0)
+        errors.seek(0)
+        return Ended(status, out.read().decode(), errors.read().decode())
 
 
 @pytest.fixture

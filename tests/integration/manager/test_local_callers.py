@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import stat
 import sys
@@ -284,6 +285,6 @@ async def test_process_serves_both_and_removes_its_socket(place: Place, tmp_path
         )  # fmt: skip
         out, _ = await listed.communicate()
         assert (listed.returncode, f"uid {os.geteuid()}" in out.decode()) == (0, True), out
-        running.terminate()
-        assert await running.wait() == 0
+        running.send_signal(signal.SIGTERM)
+        assert await running.ended() == 0
     assert not path.exists()

@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import socket
-import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,12 +26,13 @@ from common.verdicts import EventKind
 from tests.support.access import Accessing
 from tests.support.managing import Place, managing
 from tests.support.waiting import wait_until
+from tests.support.warm import WARM, WarmProcess
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @asynccontextmanager
-async def process(place: Place, directory: Path, *flags: str) -> AsyncIterator[tuple[Process, Path]]:
+async def process(place: Place, directory: Path, *flags: str) -> AsyncIterator[tuple[WarmProcess, Path]]:
     """A manager and the file that it logs to; killed at the end."""
     log = directory / "manager.log"
     arguments = [
@@ -43,16 +42,13 @@ async def process(place: Place, directory: Path, *flags: str) -> AsyncIterator[t
         "--audit-dir", str(directory / "audit"), *flags,
     ]  # fmt: skip
     with log.open("wb") as stream:
-        started = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "manager", *arguments, stdout=stream, stderr=stream, cwd=directory,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
-        )  # fmt: skip
+        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+        started = WARM.start("manager", arguments, directory=directory, environ=environ, log=stream.fileno())
     try:
         yield started, log
     finally:
-        if started.returncode is None:
-            started.kill()
-        await started.wait()
+        started.kill()
+        await started.ended()
 
 
 async def address_of(log: Path) -> str:
@@ -71,7 +67,7 @@ async def test_serves_until_it_is_asked_to_stop(place: Place, tmp_path: Path) ->
         async with http.get(f"{address}/readyz") as answer:
             assert answer.status == 200
         manager.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(manager.wait(), 60) == 0
+        assert await manager.ended() == 0
         assert "Traceback" not in log.read_text()
 
 
@@ -81,7 +77,7 @@ async def test_open_event_streams_do_not_hold_up_the_stop(place: Place, tmp_path
             assert b"event: hello" in await stream.content.readuntil(b"\n\n")
             manager.send_signal(signal.SIGTERM)
             await stream.content.read()  # what is cut, as a request that takes too long, has no end
-            assert await asyncio.wait_for(manager.wait(), 60) == 0
+            assert await manager.ended() == 0
         assert "Traceback" not in log.read_text()
 
 
@@ -96,7 +92,7 @@ async def test_client_that_goes_in_the_middle_of_its_body_is_no_fault_of_the_man
         assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"  # it waits for the body now
         writer.close()
         manager.send_signal(signal.SIGTERM)  # requests that are going come to their end first
-        assert await asyncio.wait_for(manager.wait(), 60) == 0
+        assert await manager.ended() == 0
         assert "ERROR" not in log.read_text()
 
 
@@ -106,7 +102,7 @@ async def test_port_that_is_taken_is_named(place: Place, tmp_path: Path) -> None
         taken.listen()
         port = taken.getsockname()[1]
         async with process(place, tmp_path, "--api-port", str(port)) as (manager, log):
-            assert await asyncio.wait_for(manager.wait(), 60) == 2
+            assert await manager.ended() == 2
             said = log.read_text()
     assert f"apiPort: port {port} of 127.0.0.1 is taken; stop what listens there, or give another one" in said
     assert "Traceback" not in said
@@ -115,14 +111,14 @@ async def test_port_that_is_taken_is_named(place: Place, tmp_path: Path) -> None
 async def test_host_that_is_not_of_this_machine_is_named(place: Place, tmp_path: Path) -> None:
     flags = ("--api-port", "0", "--host", "192.0.2.1", "--allow-unauthenticated", "true")
     async with process(place, tmp_path, *flags) as (manager, log):
-        assert await asyncio.wait_for(manager.wait(), 60) == 2
+        assert await manager.ended() == 2
         assert "host: cannot listen on 192.0.2.1" in log.read_text()
 
 
 async def test_mistake_in_the_configuration_starts_nothing(place: Place, tmp_path: Path) -> None:
     (tmp_path / "manager.json").write_text('{"apiprot": 1}')
     async with process(place, tmp_path) as (manager, log):
-        assert await asyncio.wait_for(manager.wait(), 60) == 2
+        assert await manager.ended() == 2
         assert "apiPort" in log.read_text()
         assert "Traceback" not in log.read_text()
 
@@ -137,7 +133,7 @@ async def test_says_where_it_looks_for_an_etcd_that_is_away(place: Place, tmp_pa
 
         await wait_until(said, description="the log to say where etcd was looked for")
         manager.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(manager.wait(), 60) == 0
+        assert await manager.ended() == 0
 
 
 async def test_change_that_was_answered_is_in_the_audit_although_the_manager_is_killed_at_once(
@@ -152,7 +148,7 @@ async def test_change_that_was_answered_is_in_the_audit_although_the_manager_is_
                 async with http.put(f"{address}/api/v1/jobs/j{number}", json=job, headers=headers) as answer:
                     assert answer.status == 201, await answer.text()
             manager.kill()
-            await manager.wait()
+            await manager.ended()
         async with process(place, tmp_path, "--api-port", "0", "--auth", "required"):
 
             async def all_are_there() -> bool:
@@ -169,11 +165,9 @@ async def test_notifier_of_its_own_tells_and_listens_nowhere(place: Place, tmp_p
         "--mongodb-uri", place.log_store, "--mongodb-database", place.database, "--audit-dir", str(tmp_path / "audit"),
     ]  # fmt: skip
     with log.open("wb") as stream:
-        notifier = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "cli", "start", "notifier", *arguments, stdout=stream, stderr=stream,
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
-        )  # fmt: skip
+        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+        command = ("start", "notifier", *arguments)
+        notifier = WARM.start("cli", command, directory=tmp_path, environ=environ, log=stream.fileno())
     try:
         async with EtcdClient([place.etcd]) as etcd, RunLog(place.log_store, database=place.database) as runlog:
             rule = RULE.read({"labels": "all", "to": ["ops"]})
@@ -186,9 +180,8 @@ async def test_notifier_of_its_own_tells_and_listens_nowhere(place: Place, tmp_p
             await wait_until(is_told, description="a notice is made")
         assert "serving at" not in log.read_text()
         assert not [one for one in psutil.Process(notifier.pid).net_connections() if one.status == psutil.CONN_LISTEN]
-        notifier.terminate()
-        assert await notifier.wait() == 0, log.read_text()
+        notifier.send_signal(signal.SIGTERM)
+        assert await notifier.ended() == 0, log.read_text()
     finally:
-        if notifier.returncode is None:
-            notifier.kill()
-            await notifier.wait()
+        notifier.kill()
+        await notifier.ended()
