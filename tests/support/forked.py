@@ -1,4 +1,4 @@
-"""Guardians and launchers for workers, forked from a process that has read their code already.
+"""Guardians and launchers for workers, and what `etcron up` starts, forked from what has read their code already.
 
 Reading it is half of what a worker costs that lives for a second. What is forked runs the program's ``main`` as ever:
 with the command line, environment, directory and descriptors that it was given, as a child of the worker's process,
@@ -16,11 +16,12 @@ import gc
 import json
 import os
 import resource
+import runpy
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,22 +40,29 @@ _MOST_DESCRIPTORS: Final = 8
 LONGEST_LINE: Final = 2048
 _WITHIN_S: Final = 60.0
 _LIMITS: Final = sorted({number for name, number in vars(resource).items() if name.startswith("RLIMIT_")})
+COPY: Final = "tests-copy"
+"""What a copy is called, among the children of its process."""
 _ARG_START: Final = 45
 """In ``/proc/PID/stat``, after the name."""
 
 
 class _Popen(subprocess.Popen[bytes]):
-    """All but the start is its own."""
+    """All but the start of a Python program is its own."""
 
     def _execute_child(
-        self, args: Sequence[str], executable: None, preexec_fn: None, close_fds: bool, pass_fds: Sequence[int],
-        cwd: str, env: Mapping[str, str] | None, *rest: Any,
+        self, args: Sequence[str], executable: None, preexec_fn: object, close_fds: bool, pass_fds: Sequence[int],
+        cwd: str | Path | None, env: Mapping[str, str] | None, *rest: Any,
     ) -> None:  # fmt: skip
-        pipes = rest[3:9]
-        own = {0: pipes[0], 1: pipes[3], 2: 2} | {number: number for number in pass_fds}
+        if args[0] != sys.executable:
+            execute = super()._execute_child  # type: ignore[misc]
+            execute(args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest)
+            return
+        pipes, umask = rest[3:9], rest[13]
+        own = {number: number if pipe < 0 else pipe for number, pipe in enumerate((pipes[0], pipes[3], pipes[5]))}
+        own |= {number: number for number in pass_fds}
         request = {
-            "command": args, "directory": cwd, "environment": dict(os.environ if env is None else env),
-            "numbers": list(own),
+            "command": args, "directory": str(cwd or Path.cwd()), "numbers": list(own), "umask": umask,
+            "environment": dict(os.environ if env is None else env), "dies_with_parent": preexec_fn is not None,
         }  # fmt: skip
         try:
             control = _forking(os.getpid())
@@ -66,20 +74,22 @@ class _Popen(subprocess.Popen[bytes]):
 
 
 _FORKING: Final = SimpleNamespace(PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL, Popen=_Popen)
-_USERS: Final = ("worker.guardian.child.subprocess", "worker.launcher.link.subprocess")
+OF_A_WORKER: Final = ("worker.guardian.child.subprocess", "worker.launcher.link.subprocess")
+OF_UP: Final = ("cli.processes.supervisor.subprocess", "asyncio.unix_events.subprocess")
+"""What starts programs, in these processes."""
 
 
 @contextmanager
 def forked_programs() -> Iterator[None]:
     """Within it workers of this process get their guardians and launchers from there."""
     with ExitStack() as patches:
-        for one in _USERS:
+        for one in OF_A_WORKER:
             patches.enter_context(mock.patch(one, _FORKING))
         yield
 
 
-def fork_programs_from_here() -> None:
-    """From now on this process has its guardians and launchers from a copy of what it is now, with one thread.
+def fork_programs_from_here(starters: Sequence[str]) -> None:
+    """From now on what these start is forked from a copy of what this process is now, with one thread.
 
     In its command line there must be room for theirs: ``LONGEST_LINE``.
     """
@@ -87,12 +97,13 @@ def fork_programs_from_here() -> None:
     ours.settimeout(_WITHIN_S)
     if not os.fork():
         os.setsid()
+        _be_called(COPY)
         ours.close()
         serve(theirs.detach())
         os._exit(0)
     theirs.close()
     _copies[os.getpid()] = ours
-    for one in _USERS:
+    for one in starters:
         mock.patch(one, _FORKING).start()
 
 
@@ -138,22 +149,57 @@ def _become(request: Mapping[str, Any], asked: socket.socket, descriptors: Seque
     status = 1
     try:
         os.setsid()
+        if request["dies_with_parent"]:
+            from common.process.lifecycle import set_parent_death_signal  # not where only guardians are forked
+
+            set_parent_death_signal(os.getppid())
         asked.close()
         for kind in _LIMITS:
             resource.setrlimit(kind, resource.prlimit(os.getppid(), kind))
+        if request["umask"] >= 0:
+            os.umask(request["umask"])
         _number(descriptors, request["numbers"])
         os.chdir(request["directory"])
         os.environ.clear()
         os.environ.update(request["environment"])
         _show(request["command"])
+        _be_called(Path(sys.executable).name)
         sys.argv = request["command"][3:]
-        _MAINS[sys.argv[0]]()
-        status = 0
+        status = _run()
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
+        with suppress(OSError):
+            sys.stdout.flush()
         atexit._run_exitfuncs()
         os._exit(status)
+
+
+def _run() -> int:
+    """A guardian or launcher, or the module of ``python -P -m``; its exit status."""
+    try:
+        if (main := _MAINS.get(sys.argv[0])) is not None:
+            main()
+        else:
+            if sys.argv[0] == "worker":
+                fork_programs_from_here(OF_A_WORKER)
+            run_program(sys.argv[0])
+    except SystemExit as ends:
+        if not isinstance(ends.code, int | None):
+            print(ends.code, file=sys.stderr)  # noqa: T201
+            return 1
+        return ends.code or 0
+    return 0
+
+
+def run_program(name: str) -> None:
+    """As ``python -m`` does, whatever was imported before."""
+    sys.modules.pop(f"{name}.__main__", None)  # else there is a warning
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _be_called(name: str) -> None:
+    Path("/proc/self/comm").write_text(name)
 
 
 def _number(descriptors: Sequence[int], numbers: Sequence[int]) -> None:

@@ -13,7 +13,9 @@ import aiohttp
 import psutil
 
 from tests.support.etcd_server import chosen_etcd, free_port, usual_etcd
+from tests.support.forked import COPY
 from tests.support.waiting import wait_until
+from tests.support.warm import WARM, WarmProcess
 
 ROOT = Path(__file__).parents[2]
 _FROM_THE_CHECKOUT = (sys.executable, "-P", "-m", "cli")
@@ -23,7 +25,7 @@ _FROM_THE_CHECKOUT = (sys.executable, "-P", "-m", "cli")
 class RunningUp:
     """One `etcron up`."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | WarmProcess
     printed: Path
     url: str
     http: aiohttp.ClientSession
@@ -43,11 +45,11 @@ class RunningUp:
     async def ends(self) -> int:
         """Its exit status, once it has ended."""
         await wait_until(lambda: self.process.poll() is not None, description=f"up has ended: {self.out}")
-        return self.process.returncode
+        return self.process.wait()
 
     def children(self) -> list[psutil.Process]:
         """What it has started."""
-        return psutil.Process(self.process.pid).children()
+        return [one for one in psutil.Process(self.process.pid).children() if one.name() != COPY]
 
 
 @asynccontextmanager
@@ -71,14 +73,13 @@ async def running_up(
         environ["PATH"] = f"{directory / 'bin'}:{environ['PATH']}"
     if command is _FROM_THE_CHECKOUT:
         environ["PYTHONPATH"] = str(ROOT)
+    flags = ("up", "--data-dir", str(directory / "data"), "--port", str(port), *options)
+    process: subprocess.Popen[bytes] | WarmProcess
     with printed.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "up", "--data-dir", str(directory / "data"), "--port", str(port), *options],
-            cwd=directory,
-            env=environ,
-            stdout=output,
-            stderr=output,
-        )
+        if command is _FROM_THE_CHECKOUT:
+            process = WARM.start("cli", flags, directory=directory, environ=environ, log=output.fileno())
+        else:
+            process = subprocess.Popen([*command, *flags], cwd=directory, env=environ, stdout=output, stderr=output)
     try:
         async with aiohttp.ClientSession() as http:
             running = RunningUp(process=process, printed=printed, url=f"http://127.0.0.1:{port}", http=http)

@@ -3,7 +3,7 @@
 Importing it is most of what a process costs that lives for some seconds, and a cluster has six. What is forked runs
 ``python -m worker``, ``manager`` or ``cli`` as ever: with its own arguments, environment, directory, descriptors and
 exit; only its command line, and what ``/proc`` shows of its environment, are those of the process that it came from. A
-worker's guardian and launcher are forked, too (``forked``).
+worker's guardian and launcher are forked, too, and what `etcron up` starts (``forked``).
 
     pytest --(connects)--> this module's process, which has read the code
                               '--fork--> a server for this pytest process, at its niceness
@@ -18,7 +18,6 @@ import contextlib
 import gc
 import json
 import os
-import runpy
 import select
 import signal
 import socket
@@ -33,7 +32,7 @@ from typing import Any, Final
 
 from common.process.lifecycle import set_parent_death_signal
 from tests.support.etcd_server import DYING_WITH_PARENT
-from tests.support.forked import LONGEST_LINE, fork_programs_from_here
+from tests.support.forked import LONGEST_LINE, OF_A_WORKER, OF_UP, fork_programs_from_here, run_program
 from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -41,8 +40,10 @@ _MOST_BYTES: Final = 131_072
 _MOST_CLIENTS: Final = 100
 _IN_WITHIN_S: Final = 60.0
 _WORKER: Final = "worker"
+_UP: Final = ("cli", "up")
+_OF_UP: Final = ("cli.processes.up", "cli.processes.etcd_user", "cli.admin", "manager.access.recovery")
 _OF_THE_LOG_STORE: Final = ("neosqlite.collection.query_helper", "nx_27017.nx_27017", "nx_27017.server")
-"""What it reads once it is called."""
+"""What they read once they are called."""
 
 
 class WarmProcess:
@@ -71,6 +72,9 @@ class WarmProcess:
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -202,11 +206,13 @@ def _become(request: _Request) -> None:
         os.close(descriptor)
     sys.argv = [request.program, *request.flags]
     if request.program == _WORKER:
-        fork_programs_from_here()
+        fork_programs_from_here(OF_A_WORKER)
+    elif (request.program, *request.flags[:1]) == _UP:
+        fork_programs_from_here(OF_UP)
 
 
 def _main() -> None:
-    for name in ("cli.__main__", "manager.__main__", f"{_WORKER}.__main__", *_OF_THE_LOG_STORE):
+    for name in ("cli.__main__", "manager.__main__", f"{_WORKER}.__main__", *_OF_UP, *_OF_THE_LOG_STORE):
         import_module(name)
 
     gc.collect()
@@ -214,7 +220,7 @@ def _main() -> None:
     request = _serve(_one_client(socket.socket(fileno=int(sys.argv[1]))))
     if request is not None:
         _become(request)
-        runpy.run_module(request.program, run_name="__main__", alter_sys=True)
+        run_program(request.program)
 
 
 def _one_client(door: socket.socket) -> socket.socket:
