@@ -73,6 +73,12 @@ async def test_page_asks_where_the_stream_fails(console: Console, cluster: Clust
     await expect(page.locator("#jobs tbody tr")).to_have_count(1)
 
 
+async def test_page_has_a_stream_of_its_own_where_the_shared_worker_says_nothing(console: Console) -> None:
+    silent = "window.SharedWorker = class { port = { postMessage() {} }; };"
+    page = await console.open("/jobs", script=silent)
+    await expect(page.locator("#live")).to_have_text(" Live")
+
+
 async def test_stream_in_the_page_itself_works_too(console: Console, cluster: Cluster, name: str) -> None:
     page = await console.open(f"/jobs?q={name}", script=NO_SHARED_WORKER)
     await expect(page.locator("#live")).to_have_text(" Live")

@@ -126,6 +126,36 @@ async def test_another_tab_goes_on_without_a_login(guarded: Guarded) -> None:
     await expect(other.locator("#runs")).to_contain_text("No runs yet.")
 
 
+async def test_login_page_goes_on_when_another_tab_answers_late(guarded: Guarded) -> None:
+    late = """
+        const post = BroadcastChannel.prototype.postMessage;
+        BroadcastChannel.prototype.postMessage = function (data) { setTimeout(() => post.call(this, data), 1500); };
+    """
+    await guarded.person("alice", Role.VIEWER)
+    first = await guarded.log_in("alice")
+    slow = await first.context.new_page()
+    await slow.add_init_script(late)
+    await slow.goto("/")
+    await expect(slow.locator("#me-name")).to_have_text("alice")
+    await first.goto("about:blank")
+    other = await first.context.new_page()
+    await other.goto("/runs")
+    await expect(other).to_have_url(re.compile(r"/login\?back=%2Fruns$"))
+    await expect(other).to_have_url(re.compile(r"/runs$"))
+    await expect(other.locator("#me-name")).to_have_text("alice")
+
+
+async def test_login_in_one_tab_ends_the_login_page_of_another(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.console.open("/workers")
+    await expect(page.locator("#login-form")).to_be_visible()
+    other = await page.context.new_page()
+    await other.goto("/runs")
+    await type_password(other, "alice")
+    await expect(other).to_have_url(re.compile(r"/runs$"))
+    await expect(page).to_have_url(re.compile(r"/workers$"))
+
+
 async def test_login_through_the_provider(guarded: Guarded) -> None:
     guarded.provider.groups = ("dba",)
     await guarded.access.bind("group:dba", Role.VIEWER)
@@ -408,6 +438,36 @@ async def test_recovery_stands_in_red_on_every_page_until_it_ends(guarded: Guard
     assert held is not None
     await guarded.access.delete(guarded.access.keys.session(held.digest))
     await expect(page.locator("#auth-note")).to_be_empty()
+
+
+async def test_recovery_ends_on_a_page_without_a_stream(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    recovery = await guarded.access.session("uid:0", role=Role.ADMIN, way=SessionWay.LINK, expires_in_ms=900_000)
+    page = await (await guarded.log_in("alice")).context.new_page()
+    await page.add_init_script("delete window.SharedWorker;")
+    await page.route("**/api/v1/events", lambda route: route.abort())
+    await page.goto("/runs")
+    await expect(page.locator("#live")).to_have_text(" Every 5 s")
+    await expect(page.locator("#auth-note .note-bad")).to_contain_text("uid:0 logged in with etcron admin recover")
+    held = guarded.manager.parts.directory.session(recovery.id)
+    assert held is not None
+    await guarded.access.delete(guarded.access.keys.session(held.digest))
+    await expect(page.locator("#auth-note")).to_be_empty()
+
+
+async def test_page_whose_manager_was_slow_to_say_who_it_is_shows_it_later(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await (await guarded.log_in("alice")).context.new_page()
+    asked: list[Route] = []
+
+    async def answer(route: Route) -> None:
+        asked.append(route)
+        await (route.abort("timedout") if len(asked) == 1 else route.continue_())
+
+    await page.route("**/api/v1/whoami", answer)
+    await page.goto("/runs")
+    await expect(page.locator("#me-name")).to_have_text("alice")
+    assert len(asked) == 2
 
 
 async def test_console_without_a_login_says_who_may_do_everything(

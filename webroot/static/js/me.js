@@ -1,7 +1,7 @@
 /** The caller in the bar: their name, the way to their account, the way out; places for those who may go there. */
-import { send } from "./api.js";
+import { get, send } from "./api.js";
 import { now } from "./clock.js";
-import { caller, isAdmin, isByLink, mayAnything } from "./caller.js";
+import { caller, findCaller, isAdmin, isByLink, mayAnything } from "./caller.js";
 import { byId, fill, h, icon } from "./dom.js";
 import { on, status } from "./live/live.js";
 import { said } from "./notices.js";
@@ -10,14 +10,24 @@ import { keepSecret } from "./secret.js";
 import { stamp } from "./stamp.js";
 import { t } from "./text.js";
 
-/** @param {import("./caller.js").Whoami | null} me */
+const ASK_AGAIN_MS = 5_000;
+
+/** @param {import("./caller.js").Whoami | null} me null: the manager has not said it in time, and is asked again */
 export function showCaller(me) {
   document.querySelectorAll("[data-for=admin]").forEach((one) => void (/** @type {HTMLElement} */ (one).hidden = !isAdmin()));
   document.querySelector(".bar nav [aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" }); // on a narrow page it may be further right
   document.querySelectorAll("[data-for=editor]").forEach((one) => void (/** @type {HTMLElement} */ (one).hidden = !mayAnything("editor")));
-  if (!me) return;
-  const warn = () => redraw(byId("auth-note"), notesOf(me));
+  if (!me) {
+    setTimeout(async () => showCaller(await findCaller()), ASK_AGAIN_MS);
+    return;
+  }
+  let { recovery } = me;
+  const warn = () => redraw(byId("auth-note"), notesOf(me, recovery));
   on(["status"], warn);
+  on(["poll"], async () => {
+    recovery = await get("/whoami").then((/** @type {import("./caller.js").Whoami} */ newest) => newest.recovery, () => recovery); // what the manager's health does not tell everybody
+    warn();
+  });
   warn();
   const menu = byId("me");
   menu.hidden = false;
@@ -40,9 +50,9 @@ export function isForMe() {
   return false;
 }
 
-/** @param {import("./caller.js").Whoami} me */
-function notesOf(me) {
-  const recovery = status.health?.recovery === undefined ? me.recovery : status.health.recovery; // where no events come: as the page was opened
+/** @param {import("./caller.js").Whoami} me @param {import("./caller.js").Whoami["recovery"]} asked where no event tells it */
+function notesOf(me, asked) {
+  const recovery = status.health?.recovery === undefined ? asked : status.health.recovery;
   return [
     recovery && recovery.untilMs > now() && said([t("auth.recovery", { who: recovery.who }), " ", stamp(recovery.untilMs, { as: "until" })], "bad"),
     isByLink() && said(t("auth.link"), "bad"),

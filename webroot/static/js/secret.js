@@ -35,6 +35,11 @@ export function keepSecret(text) {
   channel?.postMessage({ secret: text });
 }
 
+/** Calls when another tab tells the secret of a session. @param {() => void} listener */
+export function heardSecret(listener) {
+  channel?.addEventListener("message", ({ data }) => data.secret && listener());
+}
+
 /** What another tab has, where it has another one. @returns {Promise<boolean>} whether there is a new one now */
 export function askOtherTabs() {
   if (!channel) return Promise.resolve(false);

@@ -25,6 +25,9 @@ export function on(names, listener) {
   }
 }
 
+/** How long the shared worker may take to tell its state, which is the first that it does. */
+const FIRST_WORD_MS = 5_000;
+
 /** Begins to listen. */
 export function start() {
   const worker = shared();
@@ -32,8 +35,17 @@ export function start() {
     void new Stream(take);
     return;
   }
-  worker.onerror = () => void new Stream(take);
-  worker.port.onmessage = (event) => take(event.data);
+  const without = () => {
+    clearTimeout(silence);
+    worker.port.onmessage = null;
+    void new Stream(take);
+  };
+  const silence = setTimeout(without, FIRST_WORD_MS);
+  worker.onerror = without;
+  worker.port.onmessage = (event) => {
+    clearTimeout(silence);
+    take(event.data);
+  };
   window.addEventListener("pagehide", () => {
     worker.port.postMessage("bye");
     window.addEventListener("pageshow", restart, { once: true });

@@ -3,7 +3,7 @@ import { ApiError, get, send } from "../api.js";
 import { byId, h, hold, icon, isHeld } from "../dom.js";
 import { isOwnPath } from "../leaving.js";
 import { announce, note } from "../notices.js";
-import { keepSecret } from "../secret.js";
+import { askOtherTabs, heardSecret, keepSecret } from "../secret.js";
 import { t, word } from "../text.js";
 
 const query = new URLSearchParams(window.location.search);
@@ -22,6 +22,8 @@ export async function start() {
   const link = given.get("link");
   if (given.get("session")) return arrived(given.get("session") ?? "", given.get("back"));
   if (link) return byLink(link);
+  heardSecret(() => void followOtherTab());
+  if (query.has("back")) void askOtherTabs(); // a busy tab answers later than a page waits for it
   await showWays();
   // Not from who has begun to type: a password would go on in the field that shows it.
   if (!byId("login-form").contains(document.activeElement)) byId("login-name").focus();
@@ -95,6 +97,13 @@ async function arrived(secret, to) {
 function enter({ csrf }, to = back()) {
   keepSecret(csrf);
   window.location.replace(isOwnPath(to) ? /** @type {string} */ (to) : "/");
+}
+
+/** Another tab has a session: this one goes on with it, unless a password is typed here. */
+async function followOtherTab() {
+  const me = await get("/whoami").catch(() => null);
+  const { value } = /** @type {HTMLInputElement} */ (byId("login-password"));
+  if (me?.via === "session" && !value) window.location.replace(back());
 }
 
 /** Where one was. */
