@@ -33,14 +33,19 @@ class Texts:
     """All catalogs of a webroot, read once."""
 
     def __init__(self, static: Path) -> None:
-        self._catalogs: dict[str, dict[str, str]] = {
-            language: json.loads((static / "i18n" / f"{language}.json").read_text(encoding="utf-8"))
-            for language in LANGUAGES
-        }
+        self._catalogs = _catalogs(static)
 
     def of(self, language: str) -> Callable[[str], str]:
         """What looks a text up by its key; KeyError where the catalog lacks it."""
         return self._catalogs[language].__getitem__
+
+
+@cache
+def _catalogs(static: Path) -> Mapping[str, dict[str, str]]:
+    return {
+        language: json.loads((static / "i18n" / f"{language}.json").read_text(encoding="utf-8"))
+        for language in LANGUAGES
+    }
 
 
 def language_for(chosen: str | None, accepted: str) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from aiohttp import ClientResponse
@@ -75,9 +76,14 @@ class Managed:
     parts: Parts
     keys: Keys
     etcd: EtcdClient
-    runlog: RunLog
+    open_runlog: Callable[[], RunLog]
     answered: Collection[tuple[str, str, int]]
     """Each call that has been answered: method, path as in the OpenAPI document, status."""
+
+    @property
+    def runlog(self) -> RunLog:
+        """The log store, by a client of the test's own."""
+        return self.open_runlog()
 
     async def save(self, text: str, **headers: str) -> dict[str, Any]:
         """Save the job in this JSON text; the answer, which must be a success."""
@@ -185,15 +191,21 @@ async def managing(
         stack.enter_context(audit_dir)
         http = await stack.enter_async_context(TestClient(_Server(app, config, port)))
         client = await stack.enter_async_context(EtcdClient([place.etcd], user=user))
-        runlog = await stack.enter_async_context(
-            RunLog(place.log_store, database=place.database, connect_timeout_ms=_PATIENT_MS)
-        )
+
+        @cache
+        def open_runlog() -> RunLog:
+            runlog = RunLog(place.log_store, database=place.database, connect_timeout_ms=_PATIENT_MS)
+            stack.push_async_callback(runlog.close)
+            return runlog
+
         own = ("watching", "events", "users and rights", "sessions in use") if watches else ()
         wanted = [loop() for name, loop in loops_of(app).items() if loops or name in own]
         await stack.enter_async_context(running(*wanted))  # type: ignore[arg-type]
         if clock is not None and not others:
             await say_clocks(client, place.keys, count=1)
-        yield Managed(http=http, parts=app[PARTS], keys=place.keys, etcd=client, runlog=runlog, answered=answered)
+        yield Managed(
+            http=http, parts=app[PARTS], keys=place.keys, etcd=client, open_runlog=open_runlog, answered=answered
+        )
     assert not unlisted, f"these messages are not in the table (webroot/static/i18n/messages.json): {unlisted[:10]}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -404,25 +404,39 @@ async def test_what_did_not_arrive_is_sent_again(place: Place, name: str, monkey
     assert "may or may not" not in str(said)
 
 
-@pytest.mark.parametrize("first", ["lost", "swallowed"])
-@pytest.mark.parametrize(
-    "then", [UnavailableError("away"), EtcdRefusedError("no permission"), EtcdInDoubtError("no answer")]
-)
+NO_MORE: Final = (UnavailableError("away"), EtcdRefusedError("no permission"), EtcdInDoubtError("no answer"))
+
+
+@pytest.mark.parametrize("then", NO_MORE)
 @pytest.mark.parametrize("name", SENDERS)
 async def test_a_doubt_is_told_where_etcd_does_not_come_back(
-    place: Place, name: str, first: str, then: Exception, monkeypatch: pytest.MonkeyPatch
+    place: Place, name: str, then: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender = SENDERS[name]
+    await tells_a_doubt(place, SENDERS[name], "lost", [then], monkeypatch)
+
+
+@pytest.mark.parametrize("name", SENDERS)
+async def test_a_doubt_is_told_though_nothing_was_done(
+    place: Place, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await tells_a_doubt(place, SENDERS[name], "swallowed", NO_MORE, monkeypatch)
+
+
+async def tells_a_doubt(
+    place: Place, sender: Sender, first: str, thens: Sequence[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time that it sends, where one answer is missing and then there is none any more."""
     async with to_be_sent(place, sender) as (manager, clock):
+        for then in thens:
 
-        async def gone(_: Managed) -> None:
-            clock.later_s += 3_600
-            raise then
+            async def gone(_: Managed, then: Exception = then) -> None:
+                clock.later_s += 3_600
+                raise then
 
-        etcd = Etcd(manager, first, gone)
-        said = await came_to(manager, sender, etcd, monkeypatch)
-    assert str(said).startswith(sender.says)
-    assert str(then) in str(said)
+            with monkeypatch.context() as meanwhile:
+                said = await came_to(manager, sender, Etcd(manager, first, gone), meanwhile)
+            assert str(said).startswith(sender.says), then
+            assert str(then) in str(said)
 
 
 async def test_a_call_with_a_key_that_may_have_been_done_is_not_forgotten(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import re
 import tracemalloc
 import zlib
@@ -42,14 +43,17 @@ def inflations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "x-gzip", "GZIP", "identity, gzip", "nonsense"])
-async def test_an_encoded_body_is_refused_and_nothing_is_inflated(
-    manager: Managed, encoding: str, inflations: list[str]
-) -> None:
-    for method, path in every_call(manager):
+_ENCODINGS = ("deflate", "br", "zstd", "x-gzip", "GZIP", "identity, gzip", "nonsense")
+
+
+async def test_an_encoded_body_is_refused_and_nothing_is_inflated(manager: Managed, inflations: list[str]) -> None:
+    """Each call is sent gzip, and one of the others: what refuses them does not know yet which call it is."""
+    calls = every_call(manager)
+    tried = [("gzip", call) for call in calls] + [*zip(itertools.cycle(_ENCODINGS), calls, strict=False)]
+    for encoding, (method, path) in tried:
         headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
         response = await manager.http.request(method, path, data=_BOMB, headers=headers)
-        assert response.status == 415, path
+        assert response.status == 415, (encoding, path)
         if method != "HEAD":
             is_parents = path.startswith(("/job/", "/worker/"))
             told = await refusal_of(response, 415) if is_parents else (await problem_of(response, 415))["detail"]
