@@ -16,10 +16,9 @@ from common.access.credentials import SessionWay
 from common.access.rights import Role
 from common.access.subjects import Subject
 from manager.access.logins import make_link
-from manager.access.passwords import Passwords
 from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, Usual, findings, overflow, settled
 from tests.console.form import field
-from tests.support.access import Accessing
+from tests.support.access import Accessing, kept_of
 from tests.support.etcd_server import EtcdServer
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing
@@ -43,8 +42,7 @@ class Guarded:
 
     async def person(self, name: str, role: Role | None = None, **options: object) -> None:
         """A user with the password of all."""
-        kept = await Passwords().hash(PASSWORD)
-        await self.access.user(name, role, password=kept, **options)  # type: ignore[arg-type]
+        await self.access.user(name, role, password=await kept_of(PASSWORD), **options)  # type: ignore[arg-type]
 
     async def log_in(self, name: str, path: str = "/") -> Page:
         """The page, as if its tab had been at the login page."""
@@ -387,7 +385,7 @@ async def test_audit_is_filtered_by_pages(guarded: Guarded) -> None:
     ],
 )
 async def test_audit_tells_a_change_field_by_field(guarded: Guarded, language: str, said: list[str]) -> None:
-    root = await guarded.access.user("root", Role.ADMIN, password=await Passwords().hash(PASSWORD))
+    root = await guarded.access.user("root", Role.ADMIN, password=await kept_of(PASSWORD))
     for command, value in (("true", "1"), ("false", "2")):
         spec = {"command": command, "cronExpr": "@yearly", "env": {"D": value}, "retry": {"limit": int(value)}}
         async with guarded.manager.http.put(f"/api/v1/jobs/told-{language}", json=spec, headers=root) as answer:

@@ -19,10 +19,12 @@ export class Refresher {
   /**
    * @param {(signal: AbortSignal) => Promise<void>} load handles its own errors, but for being aborted
    * @param {number} [everyMs] at most so often by itself
+   * @param {() => boolean} [isOpen] whether the part of the page that shows it is; to open it is to ask for it
    */
-  constructor(load, everyMs = 2000) {
+  constructor(load, everyMs = 2000, isOpen = () => true) {
     this.load = load;
     this.everyMs = everyMs;
+    this.isSeen = () => !document.hidden && isOpen();
     this.lastMs = -Infinity;
     /** The least time between two loads, as the most urgent wish has it; Infinity: nobody wishes anything. */
     this.spacingMs = Infinity;
@@ -88,13 +90,17 @@ export class Refresher {
   /** @param {number} spacingMs */
   want(spacingMs) {
     this.spacingMs = Math.min(this.spacingMs, spacingMs);
-    if (this.going || document.hidden) return;
+    if (this.going || !this.isSeen()) return;
     this.in(this.lastMs + this.spacingMs - performance.now());
   }
 
   /** @param {number} ms */
   in(ms) {
     window.clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => (takeTurn() ? void this.now() : this.in(askedMs + APART_MS - performance.now())), Math.max(0, ms));
+    this.timer = window.setTimeout(() => {
+      if (!this.isSeen()) return; // the wish stays for when it is
+      if (takeTurn()) void this.now();
+      else this.in(askedMs + APART_MS - performance.now());
+    }, Math.max(0, ms));
   }
 }

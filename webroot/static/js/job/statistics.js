@@ -18,7 +18,7 @@ const COUNTED_MS = 70_000;
 export function showStatisticsWhenOpened(name) {
   const details = byId("statistics-of");
   const isOpen = () => details.hasAttribute("open");
-  const days = new Refresher((signal) => load(name, signal, () => isOpen() && days.later()), COUNTED_MS);
+  const days = new Refresher((signal) => load(name, signal, () => days.later()), COUNTED_MS, isOpen);
   details.addEventListener("toggle", () => isOpen() && void days.now());
   on(["runs"], ({ jobs }) => isOpen() && name in jobs && days.changed());
   on(["again"], () => isOpen() && days.changed());

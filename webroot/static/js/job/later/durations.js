@@ -34,13 +34,12 @@ export class Durations {
   constructor(name, zoneOf, isOpen) {
     this.path = `${jobPath(name)}/durations`;
     this.zoneOf = zoneOf;
-    this.isOpen = isOpen;
     this.chosen = "newest";
     /** What was drawn across. @type {{from: number, to: number} | null} */
     this.brushed = null;
     this.periods = h("div", { class: "segments", role: "group", "aria-label": t("durations.period") });
     this.show = chart(byId("durations"), { id: "durations", title: t("durations.title"), extra: this.periods });
-    this.loading = new Refresher((signal) => this.load(signal), EVERY_MS);
+    this.loading = new Refresher((signal) => this.load(signal), EVERY_MS, isOpen);
     on(["runs"], ({ jobs }) => name in jobs && isOpen() && this.loading.changed());
     on(["again"], () => isOpen() && this.loading.soon());
   }
@@ -75,7 +74,7 @@ export class Durations {
     } catch (error) {
       if (signal.aborted) throw error;
       this.show({ draw: () => null, columns: [], rows: () => [], note: error.message });
-      if (/** @type {any} */ (error).mayPass && this.isOpen()) this.loading.later();
+      if (/** @type {any} */ (error).mayPass) this.loading.later();
     }
   }
 
