@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -101,6 +102,7 @@ class Usual:
         except Error:
             return False
         await page.unroute_all(behavior="ignoreErrors")
+        await page.set_extra_http_headers({})
         await page.mouse.move(-1, -1)
         await page.goto("about:blank")
         return True
@@ -126,10 +128,13 @@ class Console:
         width: int = WIDE,
         theme: Theme = "light",
         script: str = "",
+        headers: Mapping[str, str] | None = None,
         watched: bool = True,
         **options: Any,
     ) -> Page:
-        """A page. `script` runs before the page's; `watched`: whether errors fail the test; `options`: of a context."""
+        """A page. `script` runs before the page's; `headers`: of all that it asks for; `watched`: whether errors fail
+        the test; `options`: of a context.
+        """
         if options or script:
             context = await new_context(self.browser, self.base, **options)
             if script:
@@ -139,6 +144,8 @@ class Console:
             page = await self.usual.page()
         await page.set_viewport_size({"width": width, "height": 800})
         await page.emulate_media(media="screen", color_scheme=theme)
+        if headers:
+            await page.set_extra_http_headers(dict(headers))
         if watched:
             page.on("console", self._note)
             page.on("pageerror", self._note_error)

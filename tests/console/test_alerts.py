@@ -55,7 +55,7 @@ async def mails() -> AsyncIterator[Mails]:
 async def test_channel_is_made_and_tried_a_job_breaks_and_its_end_is_told(
     console: Console, cluster: Cluster, mails: Mails, name: str, administrator: dict[str, str]
 ) -> None:
-    page = await console.open("/notifications", extra_http_headers=administrator)
+    page = await console.open("/notifications", headers=administrator)
     await settled(page)
     await page.locator("#new-channel").click()
     await page.get_by_label("Kind").select_option("email")
@@ -110,7 +110,7 @@ async def _add_rule(page: Page, name: str) -> None:
 
 
 async def test_mistakes_are_named_in_the_dialog(console: Console, administrator: dict[str, str]) -> None:
-    page = await console.open("/notifications", extra_http_headers=administrator)
+    page = await console.open("/notifications", headers=administrator)
     await page.locator("#new-channel").click()
     await page.get_by_label("Kind").select_option("webhook")
     await page.get_by_role("button", name="Continue").click()

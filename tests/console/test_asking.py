@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 TOLD_EVERY_MS = 500
 """As often as a manager tells of changes at most."""
-SECONDS = 10
+SECONDS = 5
 PAGES = ("/", "/jobs", "/jobs?state=running", "/jobs/{job}", "/runs", "/runs/{run}", "/timeline", "/workers",
          "/workers/worker-1", "/alerts", "/notifications", "/system")  # fmt: skip
 TELL = """(job) => {

@@ -269,7 +269,7 @@ async def test_page_that_hears_of_no_change_asks_again_after_an_error(
     looks: int,
 ) -> None:
     await cluster.save(name, "true", "@yearly")
-    page = await console.open("about:blank", watched=False, extra_http_headers=administrator)
+    page = await console.open("about:blank", watched=False, headers=administrator)
     refused, refusals = asyncio.Event(), itertools.count(1)
 
     async def refuse(route: Route) -> None:
