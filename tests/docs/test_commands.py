@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +19,7 @@ import pytest_asyncio
 
 from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, etcron_calls, read_arguments
 from tests.support.running_up import RunningUp, running_up
+from tests.support.warm import WARM
 from tests.unit.test_cli_importing import CRON_JOB, CRONICLE, DKRON, TIMER
 
 NOT_RUN_AT_MOST: Final = 24
@@ -100,7 +100,7 @@ def _set_the_scene(directory: Path) -> None:
     """The files and programs that pages speak of."""
     programs = directory / "bin"
     programs.mkdir()
-    (programs / "etcron").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m cli "$@"\n')
+    WARM.write_command(programs / "etcron", "cli")
     for name, prints in _OTHERS.items():
         (programs / name).write_text(f"#!/bin/sh\ncat <<'THE_END'\n{prints}\nTHE_END\n")
     for program in programs.iterdir():

@@ -164,6 +164,7 @@ def _become(request: Mapping[str, Any], asked: socket.socket, descriptors: Seque
         os.environ.update(request["environment"])
         _show(request["command"])
         _be_called(Path(sys.executable).name)
+        have_own_streams()
         sys.argv = request["command"][3:]
         status = _run()
     except BaseException as error:
@@ -196,6 +197,13 @@ def run_program(name: str) -> None:
     """As ``python -m`` does, whatever was imported before."""
     sys.modules.pop(f"{name}.__main__", None)  # else there is a warning
     runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def have_own_streams() -> None:
+    """Those of Python are as it makes them for what is executed: the former ones knew another file, or a terminal."""
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
 
 
 def _be_called(name: str) -> None:

@@ -32,18 +32,47 @@ from typing import Any, Final
 
 from common.process.lifecycle import set_parent_death_signal
 from tests.support.etcd_server import DYING_WITH_PARENT
-from tests.support.forked import LONGEST_LINE, OF_A_WORKER, OF_UP, fork_programs_from_here, run_program
+from tests.support.forked import (
+    LONGEST_LINE,
+    OF_A_WORKER,
+    OF_UP,
+    fork_programs_from_here,
+    have_own_streams,
+    run_program,
+)
 from tests.support.waiting import wait_until
 
 ROOT: Final = Path(__file__).parents[2]
 _MOST_BYTES: Final = 131_072
 _MOST_CLIENTS: Final = 100
 _IN_WITHIN_S: Final = 60.0
-_WORKER: Final = "worker"
-_UP: Final = ("cli", "up")
+_STARTERS: Final = {("worker",): OF_A_WORKER, ("cli", "start", "worker"): OF_A_WORKER, ("cli", "up"): OF_UP}
+"""What starts programs in the process of such a command."""
 _OF_UP: Final = ("cli.processes.up", "cli.processes.etcd_user", "cli.admin", "manager.access.recovery")
 _OF_THE_LOG_STORE: Final = ("neosqlite.collection.query_helper", "nx_27017.nx_27017", "nx_27017.server")
 """What they read once they are called."""
+
+
+_COMMAND: Final = """\
+#!{python} -IS
+import json, os, signal, socket, sys
+
+control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+control.connect({door!r})
+status, told = os.pipe()
+request = {{"program": {program!r}, "flags": sys.argv[1:], "directory": os.getcwd(), "environ": dict(os.environ)}}
+socket.send_fds(control, [json.dumps(request).encode()], [told, 1, 2, 0])
+os.close(told)
+pid = int(control.recv(32))
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, _: os.kill(pid, number))
+code = int(os.read(status, 16) or -signal.SIGKILL)
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+"""It ends as what it has asked for does, and passes on what would end it."""
 
 
 class WarmProcess:
@@ -92,7 +121,7 @@ class Warm:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._door: str | None = None
+        self._door: bytes | None = None
         self._control: socket.socket | None = None
 
     def open(self) -> None:
@@ -133,6 +162,13 @@ class Warm:
             os.close(told)
         pid = int(self._control.recv(32))
         return WarmProcess(pid, status)
+
+    def write_command(self, file: Path, program: str) -> None:
+        """An executable file that is ``python -m PROGRAM``, with the arguments, streams and variables of its caller."""
+        if self._door is None:
+            self.open()
+        file.write_text(_COMMAND.format(python=sys.executable, door=self._door, program=program))
+        file.chmod(0o755)
 
     def _connected(self) -> socket.socket:
         if self._door is None:
@@ -204,15 +240,15 @@ def _become(request: _Request) -> None:
     for descriptor, number in zip(request.streams, (1, 2, 0), strict=False):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    have_own_streams()
     sys.argv = [request.program, *request.flags]
-    if request.program == _WORKER:
-        fork_programs_from_here(OF_A_WORKER)
-    elif (request.program, *request.flags[:1]) == _UP:
-        fork_programs_from_here(OF_UP)
+    for command, starters in _STARTERS.items():
+        if (request.program, *request.flags)[: len(command)] == command:
+            fork_programs_from_here(starters)
 
 
 def _main() -> None:
-    for name in ("cli.__main__", "manager.__main__", f"{_WORKER}.__main__", *_OF_UP, *_OF_THE_LOG_STORE):
+    for name in ("cli.__main__", "manager.__main__", "worker.__main__", *_OF_UP, *_OF_THE_LOG_STORE):
         import_module(name)
 
     gc.collect()

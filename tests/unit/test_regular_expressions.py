@@ -22,7 +22,7 @@ from tests.support.backtracking import Backtracking, parsed, pumps
 
 ROOT = Path(__file__).parents[2]
 HOW = {"match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
-LENGTH, ENOUGH, STEEPEST, SQUARE = 24, 250, 2.5, 4.5
+LENGTH, ENOUGH, STEEPEST, SQUARE = 16, 250, 2.5, 4.5
 """Twice the text may take so many times the steps; below 250 it is not asked."""
 MADE_IN_A_FUNCTION = {
     "common/configuration/keys.py": "self.pattern",  # a field of what is read with the module

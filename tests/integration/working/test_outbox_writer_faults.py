@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from common.runlog import RunLog
 from tests.support.etcd_server import EtcdServer
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer
 from tests.support.waiting import wait_until
+from tests.support.warm import WARM, WarmProcess
 from tests.support.working import Place, World
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore, pytest.mark.filterwarnings(PYMONGO_DROPS_A_SOCKET)]
@@ -49,22 +48,21 @@ async def world(place: Place) -> AsyncIterator[World]:
 
 
 @contextmanager
-def worker(place: Place, failpoint: str = "") -> Iterator[subprocess.Popen[bytes]]:
+def worker(place: Place, failpoint: str = "") -> Iterator[WarmProcess]:
     flags = [
         "--etcd-endpoints", place.etcd, "--mongodb-uri", place.log_store, "--mongodb-database", place.database,
         "--key-prefix", place.prefix, "--data-dir", str(place.directory / "w1"), "--worker-name", "w1",
         "--lease-ttl-seconds", "2", "--job-log-commit-timeout", "50",
     ]  # fmt: skip
     with (place.directory / "out").open("ab") as out:
-        popen = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cli", "start", "worker", *flags], cwd=place.directory, stdout=out, stderr=out,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "ETCRON_FAILPOINT": failpoint},
-        )  # fmt: skip
+        environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "ETCRON_FAILPOINT": failpoint}
+        command = ("start", "worker", *flags)
+        process = WARM.start("cli", command, directory=place.directory, environ=environ, log=out.fileno())
     try:
-        yield popen
+        yield process
     finally:
-        popen.kill()
-        popen.wait()
+        process.kill()
+        process.wait()
 
 
 async def save_jobs(world: World) -> None:
