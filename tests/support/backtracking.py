@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
-from re import _constants as ops, _parser as parser  # type: ignore[attr-defined]  # isort: skip
+ops: Any = import_module("re._constants")
+parser: Any = import_module("re._parser")
 
 _Then = Callable[[int], bool]
 _MANY = ops.MAXREPEAT
