@@ -12,7 +12,7 @@ from tests.chaos.model.simulation import simulate
 from tests.chaos.mutants.patches import MUTANTS, Mutant
 from tests.chaos.mutants.tree import make_model_tree, run_model
 
-SEEDS = int(os.environ.get("ETCRON_MODEL_SEEDS", "40"))
+SEEDS = int(os.environ.get("ETCRON_MODEL_SEEDS", "60"))
 """Of the model as it is; ``python -m tests.chaos.model --seeds 1000`` runs more of them."""
 BOUND = 150
 """A mutant is caught within so many seeds, or by the one that caught it last, which is tried first."""
@@ -35,7 +35,7 @@ LAST_CAUGHT_BY = {
 }
 
 
-BUSY_SEEDS = 12
+BUSY_SEEDS = 16
 
 
 def catching(*, busy: bool) -> set[int]:
