@@ -243,7 +243,11 @@ async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Plac
         Proxy(f"127.0.0.1:{to_disturb(log_store).port}", http2=False) as proxy,
         managing(replace(place, log_store=f"mongodb://{proxy.endpoint}"), apiWriteTimeout=600_000) as manager,
     ):
-        assert (await scrape(manager))["etcron_log_store_up"] == 1
+
+        async def answers() -> bool:
+            return (await scrape(manager))["etcron_log_store_up"] == 1
+
+        await wait_until(answers, description="the log store answers in time")
         proxy.set(Mode.SWALLOW)
         async with asyncio.timeout(60):
             samples = await scrape(manager)

@@ -3,7 +3,7 @@ import { ApiError, get, send } from "../api.js";
 import { byId, h, hold, icon, isHeld } from "../dom.js";
 import { isOwnPath } from "../leaving.js";
 import { announce, note } from "../notices.js";
-import { askOtherTabs, heardSecret, keepSecret } from "../secret.js";
+import { heardSecret, keepSecret } from "../secret.js";
 import { t, word } from "../text.js";
 
 const query = new URLSearchParams(window.location.search);
@@ -23,7 +23,7 @@ export async function start() {
   if (given.get("session")) return arrived(given.get("session") ?? "", given.get("back"));
   if (link) return byLink(link);
   heardSecret(() => void followOtherTab());
-  if (query.has("back")) void askOtherTabs(); // a busy tab answers later than a page waits for it
+  if (query.has("back")) void followOtherTab(); // a busy tab answers later than the page waited that led here
   await showWays();
   // Not from who has begun to type: a password would go on in the field that shows it.
   if (!byId("login-form").contains(document.activeElement)) byId("login-name").focus();
