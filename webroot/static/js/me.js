@@ -6,6 +6,7 @@ import { byId, fill, h, icon } from "./dom.js";
 import { on, status } from "./live/live.js";
 import { said } from "./notices.js";
 import { redraw } from "./redraw.js";
+import { Refresher } from "./refresher.js";
 import { keepSecret } from "./secret.js";
 import { stamp } from "./stamp.js";
 import { t } from "./text.js";
@@ -24,10 +25,12 @@ export function showCaller(me) {
   let { recovery } = me;
   const warn = () => redraw(byId("auth-note"), notesOf(me, recovery));
   on(["status"], warn);
-  on(["poll"], async () => {
-    recovery = await get("/whoami").then((/** @type {import("./caller.js").Whoami} */ newest) => newest.recovery, () => recovery); // what the manager's health does not tell everybody
+  // What the manager's health does not tell everybody.
+  const asking = new Refresher(async (signal) => {
+    recovery = await get("/whoami", { signal }).then((newest) => newest.recovery, () => recovery);
     warn();
-  });
+  }, ASK_AGAIN_MS);
+  on(["poll"], () => asking.soon());
   warn();
   const menu = byId("me");
   menu.hidden = false;

@@ -10,22 +10,30 @@ const channel = "BroadcastChannel" in window ? new BroadcastChannel("etcron") : 
 let here = "";
 
 /** The secret; "" where there is none. */
-export function secret() {
-  try {
-    return sessionStorage.getItem(KEY) ?? here;
-  } catch {
-    return here;
-  }
-}
+export const secret = () => keptInTab(KEY) ?? here;
 
 /** @param {string} text */
 function store(text) {
   here = text;
+  keepInTab(KEY, text);
+}
+
+/** What this tab has kept, through all its pages; null: nothing, or the reader lets nothing be kept. @param {string} key */
+export function keptInTab(key) {
   try {
-    if (text) sessionStorage.setItem(KEY, text);
-    else sessionStorage.removeItem(KEY);
+    return sessionStorage.getItem(key);
   } catch {
-    // the reader lets nothing be kept: it holds for this page
+    return null;
+  }
+}
+
+/** @param {string} key @param {string} text "": nothing */
+export function keepInTab(key, text) {
+  try {
+    if (text) sessionStorage.setItem(key, text);
+    else sessionStorage.removeItem(key);
+  } catch {
+    // it holds for this page
   }
 }
 

@@ -35,18 +35,22 @@ export function start() {
     void new Stream(take);
     return;
   }
-  const without = () => {
-    clearTimeout(silence);
-    worker.port.onmessage = null;
-    void new Stream(take);
-  };
+  /** Until the worker says something. @type {Stream | null} */
+  let own = null;
+  const without = () => void (own ??= new Stream(take));
   const silence = setTimeout(without, FIRST_WORD_MS);
+  const closeOwn = () => {
+    clearTimeout(silence);
+    own?.close();
+    own = null;
+  };
   worker.onerror = without;
   worker.port.onmessage = (event) => {
-    clearTimeout(silence);
+    closeOwn();
     take(event.data);
   };
   window.addEventListener("pagehide", () => {
+    closeOwn();
     worker.port.postMessage("bye");
     window.addEventListener("pageshow", restart, { once: true });
   }, { once: true });

@@ -30,7 +30,14 @@ export class Stream {
     /** @type {EventSource | null} */
     this.source = null;
     this.open();
-    setInterval(() => this.look(), 1000);
+    this.looking = setInterval(() => this.look(), 1000);
+  }
+
+  /** It tells nothing more. */
+  close() {
+    clearInterval(this.looking);
+    this.source?.close();
+    this.tell = () => {};
   }
 
   open() {

@@ -3,10 +3,15 @@ import { ApiError, get, send } from "../api.js";
 import { byId, h, hold, icon, isHeld } from "../dom.js";
 import { isOwnPath } from "../leaving.js";
 import { announce, note } from "../notices.js";
-import { heardSecret, keepSecret } from "../secret.js";
+import { heardSecret, keepInTab, keepSecret, keptInTab, secret } from "../secret.js";
 import { t, word } from "../text.js";
 
 const query = new URLSearchParams(window.location.search);
+/** When the page last went back with another tab's session. */
+const FOLLOWED = "etcron.followed";
+const NOT_AGAIN_MS = 10_000;
+/** The secret with which it has looked who it is. @type {string | null} */
+let tried = null;
 
 export async function start() {
   const given = new URLSearchParams(window.location.hash.slice(1));
@@ -22,8 +27,10 @@ export async function start() {
   const link = given.get("link");
   if (given.get("session")) return arrived(given.get("session") ?? "", given.get("back"));
   if (link) return byLink(link);
-  heardSecret(() => void followOtherTab());
-  if (query.has("back")) void followOtherTab(); // a busy tab answers later than the page waited that led here
+  if (query.has("back")) {
+    heardSecret(() => void followOtherTab());
+    void followOtherTab(); // a busy tab answers later than the page waited that led here
+  }
   await showWays();
   // Not from who has begun to type: a password would go on in the field that shows it.
   if (!byId("login-form").contains(document.activeElement)) byId("login-name").focus();
@@ -99,11 +106,22 @@ function enter({ csrf }, to = back()) {
   window.location.replace(isOwnPath(to) ? /** @type {string} */ (to) : "/");
 }
 
-/** Another tab has a session: this one goes on with it, unless a password is typed here. */
+/** Another tab has a session: this one goes back with it, unless something is typed here, or it has just come back from there. */
 async function followOtherTab() {
+  if (tried === secret() || Date.now() - Number(keptInTab(FOLLOWED)) < NOT_AGAIN_MS) return;
+  tried = secret();
   const me = await get("/whoami").catch(() => null);
-  const { value } = /** @type {HTMLInputElement} */ (byId("login-password"));
-  if (me?.via === "session" && !value) window.location.replace(back());
+  if (me?.via !== "session" || isTyped()) return;
+  keepInTab(FOLLOWED, String(Date.now()));
+  window.location.replace(back());
+}
+
+/** By the user, not by the browser. */
+function isTyped() {
+  return ["login-name", "login-password"].some((id) => {
+    const field = /** @type {HTMLInputElement} */ (byId(id));
+    return field.value && !field.matches(":autofill");
+  });
 }
 
 /** Where one was. */
