@@ -79,6 +79,29 @@ async def test_page_has_a_stream_of_its_own_where_the_shared_worker_says_nothing
     await expect(page.locator("#live")).to_have_text(" Live")
 
 
+async def test_page_closes_its_own_stream_once_the_shared_worker_speaks(console: Console) -> None:
+    late = """
+        window.own = [];
+        window.EventSource = class extends EventSource { constructor(url) { super(url); own.push(this); } };
+        const Worker = SharedWorker;
+        window.SharedWorker = class {
+          constructor(...how) {
+            const { port } = new Worker(...how);
+            this.port = { postMessage: (message) => port.postMessage(message) };
+            setTimeout(() => (port.onmessage = (event) => this.port.onmessage(event)), 8000);
+          }
+        };
+    """
+    page = await console.open("/jobs", script=late)
+    await expect(page.locator("#live")).to_have_text(" Live")
+
+    async def is_closed() -> bool:
+        return bool(await page.evaluate("own.length === 1 && own[0].readyState === 2"))
+
+    await wait_until(is_closed, description="the page has no stream of its own any more")
+    await expect(page.locator("#live")).to_have_text(" Live")
+
+
 async def test_stream_in_the_page_itself_works_too(console: Console, cluster: Cluster, name: str) -> None:
     page = await console.open(f"/jobs?q={name}", script=NO_SHARED_WORKER)
     await expect(page.locator("#live")).to_have_text(" Live")
