@@ -79,6 +79,27 @@ async def test_page_has_a_stream_of_its_own_where_the_shared_worker_says_nothing
     await expect(page.locator("#live")).to_have_text(" Live")
 
 
+async def test_page_has_a_stream_of_its_own_where_the_shared_worker_falls_silent(console: Console) -> None:
+    silent = """
+        const Worker = SharedWorker;
+        window.SharedWorker = class {
+          constructor(...how) {
+            const { port } = new Worker(...how);
+            this.port = { postMessage: (message) => port.postMessage(message) };
+            port.onmessage = (event) => this.isSilent || this.port.onmessage(event);
+            window.fallSilent = () => (this.isSilent = true);
+          }
+        };
+    """
+    page = await console.open("about:blank", script=silent)
+    await page.clock.install()
+    await page.goto("/jobs")
+    await expect(page.locator("#live")).to_have_text(" Live")
+    await page.evaluate("fallSilent()")
+    async with page.expect_request("**/api/v1/events"):
+        await page.clock.run_for(31_000)
+
+
 async def test_page_closes_its_own_stream_once_the_shared_worker_speaks(console: Console) -> None:
     late = """
         window.own = [];

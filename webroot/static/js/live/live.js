@@ -27,6 +27,8 @@ export function on(names, listener) {
 
 /** How long the shared worker may take to tell its state, which is the first that it does. */
 const FIRST_WORD_MS = 5_000;
+/** Pings come every 10 s: a worker that is silent for longer has ended, which no event tells. */
+const SILENCE_MS = 30_000;
 
 /** Begins to listen. */
 export function start() {
@@ -37,8 +39,8 @@ export function start() {
   }
   /** Until the worker says something. @type {Stream | null} */
   let own = null;
-  const without = () => void (own ??= new Stream(take));
-  const silence = setTimeout(without, FIRST_WORD_MS);
+  const without = () => void (own ??= new Stream(take, status.state === "stale" ? status.sinceMs : Date.now()));
+  let silence = setTimeout(without, FIRST_WORD_MS);
   const closeOwn = () => {
     clearTimeout(silence);
     own?.close();
@@ -48,6 +50,7 @@ export function start() {
   worker.port.onmessage = (event) => {
     closeOwn();
     take(event.data);
+    silence = setTimeout(without, SILENCE_MS);
   };
   window.addEventListener("pagehide", () => {
     closeOwn();

@@ -17,12 +17,12 @@ const RETRY_MS = [500, 2_000, 5_000, 15_000];
 /** @typedef {{kind: "event", name: string, data: any} | {kind: "state", state: string, sinceMs: number}} Message */
 
 export class Stream {
-  /** @param {(message: Message) => void} tell */
-  constructor(tell) {
+  /** @param {(message: Message) => void} tell @param {number} [heardMs] when the manager was last heard */
+  constructor(tell, heardMs = Date.now()) {
     this.tell = tell;
     this.state = "connecting";
     this.sinceMs = Date.now();
-    this.heardMs = Date.now();
+    this.heardMs = heardMs;
     this.failures = 0;
     this.pollFailed = false;
     this.polledMs = 0;
