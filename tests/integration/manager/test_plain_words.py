@@ -118,7 +118,7 @@ def _calls() -> list[tuple[str, str, list[str], Sequence[str]]]:
 async def test_no_body_is_answered_with_words_of_python(
     manager: Managed, method: str, path: str, members: list[str], odd: Sequence[str]
 ) -> None:
-    """What all members are refused for is told of each in one answer; what one takes, it is sent alone."""
+    """One body has all members; its answer names those that are refused. What it does not name is sent alone."""
     await manager.call("PUT", "/api/v1/jobs/j", {"command": "echo", "cronExpr": "@yearly"})
     found: dict[object, list[str]] = {body[:60]: await _faults(manager, method, path, body) for body in _BODIES}
     names = (*members, "unknown")

@@ -54,6 +54,7 @@ export function start() {
   };
   window.addEventListener("pagehide", () => {
     closeOwn();
+    worker.port.onmessage = null; // what is under way would begin the silence anew
     worker.port.postMessage("bye");
     window.addEventListener("pageshow", restart, { once: true });
   }, { once: true });
