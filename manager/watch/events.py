@@ -177,6 +177,7 @@ class EventHub:
         self._health = health
         self._ending = ending
         self._failing = failing
+        self._state_told: tuple[Any, ...] | None = None
         self._failing_told: dict[Sight, int] = {}
         self._failing_changed = asyncio.Event()
         """They may be others than were counted last."""
@@ -228,7 +229,7 @@ class EventHub:
         client = Client(abort, rights, by)
         hello = {"nowMs": self._clock.wall_ms(), "version": VERSION, "manager": self._manager}
         client.offer(b"retry: 2000\n" + self._numbered("hello", hello, client.sight))
-        client.offer(self._numbered("health", self._health(), client.sight))
+        client.offer(self._numbered("health", self._look(), client.sight))
         if (count := self._failing_told.get(client.sight)) is not None:
             client.offer(self._numbered("failing", {"count": count}, client.sight))
         else:
@@ -316,14 +317,22 @@ class EventHub:
             self._offer(clients, "runs", {"jobs": jobs})
 
     async def _tell_health(self) -> None:
-        told = _state_in(self._health())
         while True:
+            self._look()
             await asyncio.sleep(self._pace.look_s)
-            health = self._health()
-            if _state_in(health) != told:
-                told = _state_in(health)
-                self._tell("health", health)
-                self._failing_changed.set()
+
+    def _look(self) -> Mapping[str, Any]:
+        """The state of the servers; whoever was told another is told this one.
+
+        Also when a client joins: a state that begins and ends between two looks would stay for good with who was told of
+        it in between.
+        """
+        health = self._health()
+        if _state_in(health) != self._state_told:
+            self._state_told = _state_in(health)
+            self._tell("health", health)
+            self._failing_changed.set()
+        return health
 
     async def _tell_ending(self) -> None:
         while True:
