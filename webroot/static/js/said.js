@@ -9,6 +9,7 @@ const AT_LENGTH = 12;
 /** Members that are a user's. */
 const USERS = new Set(["spec", "output", "env", "labels", "description"]);
 const ENGLISH = "en";
+const PATIENCE_MS = 5_000;
 /** Between texts that were joined. */
 const BETWEEN = [" | ", "; ", ", "];
 const GAP = /\{(\w+)(:text)?\}/g;
@@ -24,20 +25,22 @@ let loading = null;
 export const isForeign = language !== ENGLISH;
 
 /**
- * The same answer, with what etcron has said in the reader's language. The table is read when the first text comes.
+ * The same answer, with what etcron has said in the reader's language. The table is read when the first text comes; where
+ * it cannot be, texts stay as they are, and the next one asks for it again.
  * @template T
  * @param {T} answer
  * @returns {Promise<T>}
  */
 export async function inWords(answer) {
   const found = isForeign ? [...saidIn(answer)] : [];
-  if (found.length) await (loading ??= load());
+  if (found.length && !table) await (loading ??= load().catch(() => {}).finally(() => void (loading = null)));
   for (const [owner, key] of found) owner[key] = (key === "message" && owner.params && spoken(owner.code, owner.params)) || said(owner[key], USERS_TOO.has(String(key)) ? AT_LENGTH : 0);
   return answer;
 }
 
 async function load() {
-  const messages = await fetch(document.body.dataset.messages, { credentials: "same-origin" }).then((answer) => answer.json());
+  const answer = await fetch(document.body.dataset.messages, { credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS) });
+  const messages = await answer.json();
   const made = Object.entries(messages).map(([code, { en, [language]: text }]) => {
     const literals = en.replace(GAP, "\0").split("\0");
     const gaps = [...en.matchAll(GAP)].map(([, name, isText]) => ({ name, isText: Boolean(isText) }));
