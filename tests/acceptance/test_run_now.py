@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from collections import Counter
@@ -15,8 +16,15 @@ from urllib.parse import quote
 import pytest
 import pytest_asyncio
 
+from common.etcd import EtcdClient
 from common.instants import iso
+from common.notices.channels import CHANNEL
+from common.notices.forms import Stored
+from common.notices.notice import trial_notice
+from common.protocol.keys import Keys
+from common.runlog import RunLog
 from tests.support.cluster import Cluster, running_cluster
+from tests.support.open_runs import now_ms
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -233,3 +241,18 @@ async def test_manager_killed_in_the_middle_of_idempotent_calls(tmp_path: Path) 
         print(f"{len(failed)} calls got no answer")
         assert sorted(record["id"] for record in records) == sorted(answered.values())
         assert sorted(int(line.split()[-1]) for line in evidence.read_text().splitlines()) == list(range(300))
+
+
+async def test_job_of_a_channel_reads_its_message(cluster: Cluster, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    line = '"$ETCRON_NOTICE_CHANNEL: $ETCRON_NOTICE_SUBJECT" "$ETCRON_NOTICE_TEXT" "$ETCRON_NOTICE_JSON"'
+    await cluster.save("page", f"printf '%s\\0' {line} > {said}.new; mv {said}.new {said}", NEVER)
+    record = CHANNEL.read({"kind": "command", "job": "page"})
+    async with EtcdClient([cluster.etcd.endpoint]) as etcd, RunLog(cluster.log_store.uri) as runlog:
+        await etcd.put(Keys().channel("pager"), CHANNEL.to_json(Stored(record=record)))
+        await runlog.notices.put([trial_notice("pager", by="alice", now_ms=now_ms())])
+    await wait_until(said.exists, description="the job has been told")
+    subject, text, facts, _ = said.read_text().split("\0")
+    assert subject.startswith("pager: [etcron]")
+    assert "pager" in text
+    assert json.loads(facts)

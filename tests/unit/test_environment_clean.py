@@ -57,6 +57,10 @@ def test_job_cannot_touch_the_marks() -> None:
     assert own == environment()
 
 
+def test_job_of_a_channel_is_told_its_message() -> None:
+    assert environment(ETCRON_NOTICE_ID="one") == {**environment(), "ETCRON_NOTICE_ID": "one"}
+
+
 def test_name_that_no_variable_can_have_is_refused() -> None:
     with pytest.raises(ValueError, match="variable name"):
         environment(**{"A=B": "x"})

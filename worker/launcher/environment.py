@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from common.instants import iso
-from worker.machine.marks import INSTANCE_MARK, RESERVED, RUN_MARK
+from worker.machine.marks import INSTANCE_MARK, NOTICE, RESERVED, RUN_MARK
 
 if TYPE_CHECKING:
     from common.protocol.keys import RunId
@@ -45,10 +45,12 @@ def encoded(of_run: Mapping[str, str]) -> list[bytes]:
 
 
 def allowed_in(job_env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """What a job may set of its ``env``. ValueError: a name that no variable can have."""
+    """What a job, or who asks for its run, may set of its ``env``. ValueError: a name that no variable can have."""
     if any("=" in name for name in job_env):
         raise ValueError("illegal environment variable name")
-    return tuple((name, value) for name, value in job_env.items() if not name.startswith(RESERVED))
+    return tuple(
+        (name, value) for name, value in job_env.items() if name.startswith(NOTICE) or not name.startswith(RESERVED)
+    )
 
 
 def variables(*, user: str, home: str, path: str, shell: str, job_env: Iterable[tuple[str, str]]) -> dict[str, str]:
