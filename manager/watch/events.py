@@ -322,10 +322,10 @@ class EventHub:
             await asyncio.sleep(self._pace.look_s)
 
     def _look(self) -> Mapping[str, Any]:
-        """The state of the servers; whoever was told another is told this one.
+        """The state of the servers; clients that were told another are told this one.
 
-        Also when a client joins: a state that begins and ends between two looks would stay for good with who was told of
-        it in between.
+        Also when one joins: otherwise a state that begins and ends between two looks stays with the client that joined
+        in between.
         """
         health = self._health()
         if _state_in(health) != self._state_told:
