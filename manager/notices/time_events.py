@@ -1,7 +1,8 @@
 """Events that time brings to jobs: a run that is slow, a job that has been silent for too long.
 
-Only jobs that ask for it by a field are looked at. The time in which no notifier looked counts for no silent job: a
-day without managers is no silence of a hundred jobs. So the notifier writes down, each minute, that it looks.
+Only jobs that ask for it by a field are looked at. The time in which no notifier looked, or the log store did not
+answer, counts for no silent job: a day without managers is no silence of a hundred jobs, and what succeeded while the
+log store was away is not in it yet when it is back. So the notifier writes down, each 15 s, that it looks.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from manager.watch.watching import Watching
 _READ_A_LOOK: Final = 500
 """Last results; a look a second."""
 _SCAN_EVERY_S: Final = 5.0
-_LOOKED_EVERY_MS: Final = 60_000
-_GAP_MS: Final = 150_000
-"""Without a notifier for so long: a failover is shorter."""
+_LOOKED_EVERY_MS: Final = 15_000
+_GAP_MS: Final = 30_000
+"""Without a notifier that has read the log store for so long."""
 _MOST_GAPS: Final = 50
 
 

@@ -107,8 +107,9 @@ def test_time_in_which_no_notifier_looked_does_not_count(gaps: list[tuple[int, i
     assert silent_for(_NOON - 10 * _HOUR, _NOON, gaps) == silent_ms
 
 
-def test_failover_is_no_gap_and_an_outage_is_one() -> None:
+def test_outage_of_a_minute_is_a_gap_and_a_short_one_is_none() -> None:
     watch = Watch(looked_ms=_NOON)
     assert with_gap(Watch(), _NOON).gaps == ()
-    assert with_gap(watch, _NOON + 2 * _MINUTE).gaps == ()
+    assert with_gap(watch, _NOON + 29_999).gaps == ()
+    assert with_gap(watch, _NOON + _MINUTE).gaps == ((_NOON, _NOON + _MINUTE),)
     assert with_gap(watch, _NOON + _HOUR).gaps == ((_NOON, _NOON + _HOUR),)
