@@ -15,6 +15,9 @@ from typing import Any, ClassVar
 # has no process left, Popen forks in vain, and grpc aborts this process once it could not make a thread for ten
 # seconds. What we fork executes something else at once, and has no use for grpc.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
+# The machine's own resolver. That of grpc (c-ares) puts lines of /etc/hosts together that have any name in common: with
+# `10.77.0.1 m1 cron.example.org` and `10.77.0.2 m2 cron.example.org`, m1 is 10.77.0.2, too.
+os.environ.setdefault("GRPC_DNS_RESOLVER", "native")
 
 import grpc  # type: ignore[import-untyped,unused-ignore]
 import grpc.aio  # type: ignore[import-untyped,unused-ignore]
