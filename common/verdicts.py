@@ -134,6 +134,7 @@ class EventKind(StrEnum):
     WORKER_REFUSING = "worker-refusing"
     LOG_STORE_AWAY = "log-store-away"
     ETCD_FULL = "etcd-full"
+    ETCD_MEMBER_AWAY = "etcd-member-away"
     CLOCK_OFF = "clock-off"
     NO_LEADER = "no-leader"
     SPOOL_FILLING = "spool-filling"

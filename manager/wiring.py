@@ -252,6 +252,7 @@ def make_parts(
             keys,
             inventory,
             fullness=lambda: health.fullness,
+            members_away=lambda: health.members_away,
             name=name,
             max_skew_ms=config.max_clock_skew_ms,
             clock=clock,

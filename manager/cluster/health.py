@@ -13,7 +13,6 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -40,7 +39,7 @@ T = TypeVar("T")
 PROBE_S: Final = 3.0
 RETRY_S: Final = 1.0
 """How often what is away is looked at: somebody waits for it."""
-FULLNESS_EVERY: Final = 5
+MEMBERS_EVERY: Final = 5
 """So many looks; once etcd is full, with each."""
 _ANSWER_S = 1.5
 _NAMED: Final = 5
@@ -202,6 +201,8 @@ class Health:
         self._fires = Fires()
         self._full_since_ms: int | None = None
         self._size_bytes = 0
+        self.members_away: Mapping[str, str] = {}
+        """Members of etcd that did not answer the newest look, and why."""
 
     async def run(self) -> None:
         """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.
@@ -210,8 +211,8 @@ class Health:
         """
         for number in itertools.count():
             looks: list[Awaitable[object]] = [self._workers(), self._log_store()]
-            if number % FULLNESS_EVERY == 0 or self._full_since_ms is not None:
-                looks.append(self._fullness())
+            if number % MEMBERS_EVERY == 0 or self._full_since_ms is not None:
+                looks.append(self._look_at_members())
             if number % GATEWAYS_EVERY == 0:
                 looks.append(self._gateways.look())
             await asyncio.gather(*looks)
@@ -347,17 +348,19 @@ class Health:
             return _Answer(withheld=str(error))
         return _Answer(status=status, problem=problem)
 
-    async def _fullness(self) -> None:
-        """Any member tells the alarms of all; where our user is not told, or nobody answers, none is known."""
-        with suppress(EtcdAccessError):
-            status, problem = await _asked(self._etcd.status, let_pass=EtcdAccessError)
-            if status is None or problem is not None:
-                return
-            self._size_bytes = status.db_size_bytes
-            if _NO_SPACE not in status.alarms:
-                self._full_since_ms = None
-            elif self._full_since_ms is None:
-                self._full_since_ms = self._clock.wall_ms()
+    async def _look_at_members(self) -> None:
+        """Any member tells the alarms of all; where our user is not told, or none answers, none is known."""
+        endpoints = self._etcd.endpoints
+        members = dict(zip(endpoints, await asyncio.gather(*map(self._member, endpoints)), strict=True))
+        self.members_away = {name: member.problem for name, member in members.items() if member.problem is not None}
+        status = next((member.status for member in members.values() if member.status is not None), None)
+        if status is None:
+            return
+        self._size_bytes = status.db_size_bytes
+        if _NO_SPACE not in status.alarms:
+            self._full_since_ms = None
+        elif self._full_since_ms is None:
+            self._full_since_ms = self._clock.wall_ms()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,7 @@ _SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
     EventKind.WORKER_REFUSING: ("worker {} takes no jobs", "worker takes no jobs"),
     EventKind.LOG_STORE_AWAY: ("the log store is away", "log store away"),
     EventKind.ETCD_FULL: ("etcd is nearly full", "etcd nearly full"),
+    EventKind.ETCD_MEMBER_AWAY: ("the etcd member {} is away", "etcd member away"),
     EventKind.CLOCK_OFF: ("the clock of {} is off", "clock off"),
     EventKind.NO_LEADER: ("no worker is the steward", "no steward"),
     EventKind.SPOOL_FILLING: ("the spool of worker {} is filling up", "spool filling up"),

@@ -29,9 +29,9 @@ _DRAINED_FOR_MS: Final = 24 * _HOUR_MS
 _MANY_UNSENT: Final = 10_000
 _FEW_UNSENT: Final = 1_000
 """Records in a spool; with fewer it is no longer filling."""
-_LOOKS: Final[Mapping[EventKind, int]] = {
+_LOOKS: Final[dict[EventKind, int]] = {
     EventKind.WORKER_DOWN: 2, EventKind.WORKER_REFUSING: 6, EventKind.CLOCK_OFF: 2, EventKind.NO_LEADER: 12,
-    EventKind.SPOOL_FILLING: 6, EventKind.ETCD_FULL: 1,
+    EventKind.SPOOL_FILLING: 6, EventKind.ETCD_FULL: 1, EventKind.ETCD_MEMBER_AWAY: 6,
 }  # fmt: skip
 """In so many looks one after the other a matter has to be seen: what passes by itself wakes nobody."""
 
@@ -44,6 +44,8 @@ class Seen:
     has_steward: bool
     clocks: Clocks | None
     etcd_full: str | None
+    etcd_away: Mapping[str, str]
+    """Members that do not answer, and why."""
     now_ms: int
 
 
@@ -51,14 +53,17 @@ class SystemEvents:
     """Looks every 5 s."""
 
     def __init__(
-        self, etcd: EtcdClient, keys: Keys, inventory: Inventory, *, fullness: Callable[[], str | None], name: str,
-        max_skew_ms: int, clock: Clock,
+        self, etcd: EtcdClient, keys: Keys, inventory: Inventory, *, fullness: Callable[[], str | None],
+        members_away: Callable[[], Mapping[str, str]], name: str, max_skew_ms: int, clock: Clock,
     ) -> None:  # fmt: skip
-        """``fullness``: how full etcd is, in words, where it is; ``name``: of this process."""
+        """``fullness``: how full etcd is, in words, where it is; ``members_away``: those of its members that do not
+        answer, and why; ``name``: of this process.
+        """
         self._etcd = etcd
         self._keys = keys
         self._inventory = inventory
         self._fullness = fullness
+        self._members_away = members_away
         self._name = name
         self._max_skew_ms = max_skew_ms
         self._clock = clock
@@ -79,7 +84,8 @@ class SystemEvents:
             seen = Seen(
                 workers=await self._inventory.workers(),
                 has_steward=await self._etcd.get(self._keys.steward) is not None,
-                clocks=await self._inventory.clocks(), etcd_full=self._fullness(), now_ms=self.now_ms(),
+                clocks=await self._inventory.clocks(), etcd_full=self._fullness(),
+                etcd_away=self._members_away(), now_ms=self.now_ms(),
             )  # fmt: skip
             # Where its channel is gone, nobody says any more that its messages go.
             gone = [
@@ -113,6 +119,8 @@ def wrong_in(seen: Seen, there: Mapping[str, Alert], *, max_skew_ms: int) -> Ite
         yield _event(EventKind.CLOCK_OFF, name, f"it is {off_by(offset_ms)}", seen.now_ms)
     if seen.etcd_full is not None:
         yield _event(EventKind.ETCD_FULL, "etcd", seen.etcd_full, seen.now_ms)
+    for endpoint, reason in seen.etcd_away.items():
+        yield _event(EventKind.ETCD_MEMBER_AWAY, endpoint, reason, seen.now_ms)
     if not seen.has_steward:
         reason = "nobody looks after lost runs and waiting fires: no worker is live, or none is elected"
         yield _event(EventKind.NO_LEADER, "steward", reason, seen.now_ms)

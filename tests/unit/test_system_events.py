@@ -86,11 +86,14 @@ def test_clocks_etcd_and_steward() -> None:
     )
     assert _wrong({}, clocks=clocks) == ["clock-off"]
     assert _wrong({}, etcd_full="its database is 90% of 2 GiB") == ["etcd-full"]
+    assert _wrong({}, etcd_away={"m2:2379": "connection refused"}) == ["etcd-member-away"]
     assert _wrong({}, has_steward=False) == ["no-leader"]
 
 
 def _wrong(there: Mapping[str, Alert], **seen: Any) -> list[str]:
-    given: dict[str, Any] = {"workers": [], "has_steward": True, "clocks": None, "etcd_full": None, "now_ms": _NOON}
+    given: dict[str, Any] = {
+        "workers": [], "has_steward": True, "clocks": None, "etcd_full": None, "etcd_away": {}, "now_ms": _NOON,
+    }  # fmt: skip
     return [str(event.kind) for event in wrong_in(Seen(**(given | seen)), there, max_skew_ms=1000)]
 
 

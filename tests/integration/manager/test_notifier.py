@@ -39,8 +39,10 @@ from common.runlog.outbox import OutboxDocument, outbox_documents
 from common.verdicts import EventKind, Verdict
 from manager.notices.lifelines import LogStoreAway
 from manager.notices.notifier import SHUT_OUT
+from manager.notices.system_events import _LOOKS
 from tests.support.background import running
 from tests.support.clocks import OffClock
+from tests.support.etcd_server import free_port
 from tests.support.log_store import LogStoreServer
 from tests.support.managing import Managed, Place, managing
 from tests.support.notices import receiving
@@ -229,6 +231,19 @@ async def test_worker_that_is_gone_is_told_to_rules_for_the_system_and_that_it_i
     await here.has_taken_all()
     await here.manager.etcd.delete(here.manager.keys.roster_entry("w3"))
     await here.says("admins: system worker-down", "admins: recovered recovered")
+
+
+async def test_member_of_etcd_that_does_not_answer_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_LOOKS, EventKind.ETCD_MEMBER_AWAY, 1)
+    dead = f"127.0.0.1:{free_port()}"
+    async with (
+        telling(place, etcdEndpoints=[place.etcd, dead]) as here,
+        running(here.manager.parts.health.run()),
+    ):
+        await here.rule("system", system=True)
+        await here.says("ops: system etcd-member-away")
+        (notice,) = await here.notices()
+        assert [told.event.subject for told in notice.told] == [dead]
 
 
 async def test_channel_that_fails_and_is_removed_fails_no_longer(here: Telling) -> None:
