@@ -54,6 +54,19 @@ _LONGEST_USAGE: Final = 8
 """Lines."""
 
 
+class _Once(argparse._StoreAction):
+    """What takes one value: a second one would silently take the place of the first.
+
+    But for options that may stand before the noun: an alias may have one, and the command line another.
+    """
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if option_string is not None and option_string not in _FOR_ALL and self.dest in parser.given:
+            raise argparse.ArgumentError(self, "given twice, and takes one value")
+        parser.given.add(self.dest)
+        super().__call__(parser, namespace, values, option_string)
+
+
 class Parser(argparse.ArgumentParser):
     """Takes no abbreviated options (a script must not break when one is added); leaves the examples' lines alone.
 
@@ -68,7 +81,11 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         self.explain: Callable[[], None] = lambda: None
         """Adds to the help what costs something to find out."""
+        self.given: set[str] = set()
+        """What has a value by this command line."""
         super().__init__(**options)
+        self.register("action", None, _Once)
+        self.register("action", "store", _Once)
 
     def format_help(self) -> str:
         self.explain()
@@ -90,6 +107,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does; but what nobody knows is not passed up to the command above."""
+        self.given.clear()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             name = unknown[0].partition("=")[0]

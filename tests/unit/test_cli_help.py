@@ -110,6 +110,14 @@ def test_options_are_not_abbreviated() -> None:
         _GROUPS["job"]().parse_args(["list", "--lab", "a=b"])
 
 
+def test_option_that_takes_one_value_is_not_given_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        audit.parser().parse_args(["list", "--action", "login", "--action", "logout"])
+    assert "argument --action: given twice, and takes one value" in capsys.readouterr().err
+    given = audit.parser().parse_args(["list", "-o", "json", "-o", "table", "--action", "login"])
+    assert (given.output, given.action) == ("table", "login")
+
+
 def test_the_top_lists_every_group(capsys: pytest.CaptureFixture[str]) -> None:
     text = programs.parser().format_help()
     assert all(

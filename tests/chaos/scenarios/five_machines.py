@@ -192,12 +192,13 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     cluster["m2"].is_replaced(desk)
     cluster["m2"].boots()
     follows(cluster, *sections("1"), only="m2")
-    *blocks_before, before_etcd = sections("15")
+    *blocks_before, before_etcd, start = sections("15")
     for block in blocks_before:
         follows(cluster, block)
     for block in (sections("4")[0], sections("6")[0], *sections("7")):
         assert "m2" in block.places
         follows(cluster, block, only="m2", after=before_etcd.text)
+    follows(cluster, start)
     await wait_until(
         lambda: cluster["m1"].does(". ./etcdctl.env; etcdctl endpoint health --cluster 2>&1").count("is healthy") == 3,
         description="three members are healthy", timeout=60,
