@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
+import pytest
 import pytest_asyncio
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
@@ -67,6 +69,19 @@ async def test_back_from_a_run_leads_to_where_one_was(console: Console, many: st
     await page.locator("[data-status=failed]").click()
     await expect(rows).to_have_count(23)
     await expect(page).not_to_have_url(re.compile("cursor"))  # another list begins at its beginning
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/runs", "/timeline"])
+async def test_what_is_typed_before_the_page_is_ready_is_looked_for(console: Console, path: str) -> None:
+    page = await console.open("/livez")
+    waiting: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route("**/api/v1/whoami", waiting.put, times=1)
+    await page.goto(path)
+    first = await waiting.get()
+    await page.get_by_role("searchbox").first.fill("nightly")
+    await first.continue_()
+    await expect(page).to_have_url(re.compile("=nightly"))
+    await expect(page.get_by_role("searchbox").first).to_have_value("nightly")
 
 
 async def test_runs_are_narrowed_down_and_failures_counted_by_their_error(console: Console, many: str) -> None:

@@ -41,6 +41,8 @@ OTHERS = """
 etcron job save ended --command true --cron '* * * * * * *' --set endAt=$(date -u -d '+10 seconds' +%FT%TZ)
 etcron job save follows --command true --set after=1h
 etcron job save at-boot --command true --cron @reboot --set broadcast=true
+etcron job save asked --command 'echo "$ETCRON_RUN_ID" >>/packages/asked' --cron @yearly
+etcron job run asked --at "$(date -u -d '+20 seconds' +%FT%TZ)"
 """
 BY_M2 = """
 for call in 1 2 3 4 5 6 7 8; do
@@ -68,8 +70,9 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (package,) = (ROOT / "dist").glob("etcron_*.deb")
     (directory / package.name).write_bytes(package.read_bytes())
     directory.chmod(0o755)
-    (directory / "evidence").touch()
-    (directory / "evidence").chmod(0o666)
+    for name in ("evidence", "asked"):
+        (directory / name).touch()
+        (directory / name).chmod(0o666)
     return directory
 
 
@@ -179,7 +182,10 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     follows(cluster, sections("12")[0])
     cluster["m1"].does("systemctl is-active cron")
     desk.does("until etcron job show ended -o json | jq --exit-status '.nextFire == null'; do sleep 1; done")
+    asked = packages / "asked"
+    await wait_until(asked.read_text, description="what was asked for has run", timeout=60)
     await is_restored(cluster, evidence, workers={"m3", "m4", "m5"})
+    assert len(asked.read_text().splitlines()) == 1, "it waits in the snapshot, and has run since"
 
     *blocks_before, on_it = sections("17")
     for block in [*blocks_before, *sections("1"), on_it, *sections("8")]:

@@ -19,7 +19,14 @@ if (page === "login") {
   startChip(byId("live"));
   const [{ start }, caller] = await Promise.all([import(`./${page}/page.js`), findCaller()]);
   showCaller(caller);
+  const search = /** @type {HTMLInputElement | null} */ (document.querySelector("main input[type=search]:focus"));
+  const typed = search?.value;
   const started = start(target);
+  if (search && typed) {
+    // While scripts and caller were on their way; no event tells it to those who listen now.
+    search.value = typed;
+    search.dispatchEvent(new Event("input", { bubbles: true }));
+  }
   byId("live").hidden = !mayAnything("viewer");
   if (mayAnything("viewer")) {
     startMark();
