@@ -62,6 +62,7 @@ class EtcdClient:
         self.timeout_s = timeout
         clock = clock if clock is not None else SystemClock()
         self._endpoints = Endpoints(endpoints, clock=clock, tls=tls)
+        self._scheme = "http" if tls is None else "https"
         self._auth = Auth(user, clock)
         self.is_limited = user is not None and user.name != SUPERUSER
         """Whether it has a user that needs permissions: then others may have fewer."""
@@ -73,6 +74,11 @@ class EtcdClient:
     def endpoints(self) -> tuple[str, ...]:
         """`host:port` of every member that was given."""
         return self._endpoints.addresses
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The same, each with `http://` or, where it is asked by TLS, `https://`."""
+        return tuple(f"{self._scheme}://{address}" for address in self.endpoints)
 
     @property
     def endpoint(self) -> str:

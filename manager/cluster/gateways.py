@@ -22,8 +22,8 @@ REMEDY: Final = "start etcd with --enable-grpc-gateway=false, and give it users 
 class Gateways:
     """Those of etcd's members; asked as a stranger would, without certificate and password."""
 
-    def __init__(self, endpoints: Sequence[str]) -> None:
-        self._unknown = list(endpoints)
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._unknown = list(urls)
         self.open: tuple[str, ...] = ()
         """The members whose gateway has answered the newest question."""
 
@@ -31,9 +31,9 @@ class Gateways:
     def faults(self) -> list[str]:
         """What to tell of them."""
         return [
-            f"etcd at {endpoint} answers without a password to whoever asks its JSON gateway, as any web page may in a "
-            f"browser near it: {REMEDY}"
-            for endpoint in self.open
+            f"etcd at {url.partition('://')[2]} answers without a password to whoever asks its JSON gateway, as any "
+            f"web page may in a browser near it: {REMEDY}"
+            for url in self.open
         ]
 
     async def look(self) -> None:
@@ -42,19 +42,18 @@ class Gateways:
             return
         asked = self._unknown
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_S)) as http:
-            answers = await asyncio.gather(*(_lets_in(http, endpoint) for endpoint in asked))
-        self.open = tuple(endpoint for endpoint, lets_in in zip(asked, answers, strict=True) if lets_in)
-        self._unknown = [endpoint for endpoint, lets_in in zip(asked, answers, strict=True) if lets_in is not False]
+            answers = await asyncio.gather(*(_lets_in(http, url) for url in asked))
+        self.open = tuple(url for url, lets_in in zip(asked, answers, strict=True) if lets_in)
+        self._unknown = [url for url, lets_in in zip(asked, answers, strict=True) if lets_in is not False]
 
 
-async def _lets_in(http: aiohttp.ClientSession, endpoint: str) -> bool | None:
+async def _lets_in(http: aiohttp.ClientSession, url: str) -> bool | None:
     """Whether it answers a stranger; None: it does not answer, or not now (it has no leader, or too much to do)."""
-    url = endpoint if "://" in endpoint else f"http://{endpoint}"
     try:
         # Nothing is told to it, and nothing believed: so whoever it is may answer.
         async with http.post(f"{url}/v3/kv/range", data=_ASKS, ssl=False, allow_redirects=False) as answer:
             return None if answer.status >= 500 or answer.status == 429 else answer.status == 200
-    except (aiohttp.ClientSSLError, ssl.SSLError):
-        return False  # it wants a certificate of ours
-    except (aiohttp.ClientError, TimeoutError, OSError):
-        return None
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        # It wants a certificate of ours, and says so during the handshake or, by TLS 1.3, after it.
+        wants_certificate = isinstance(error, aiohttp.ClientSSLError) or isinstance(error.__cause__, ssl.SSLError)
+        return False if wants_certificate else None

@@ -196,7 +196,7 @@ class Health:
         self._clock = clock
         self._etcd_seen = _Seen(server="etcd", where=", ".join(etcd.endpoints))
         self._log_seen = _Seen(server="log store", where=log_store)
-        self._gateways = Gateways(etcd.endpoints)
+        self._gateways = Gateways(etcd.urls)
         self._prepared = False
         self._fires = Fires()
         self._full_since_ms: int | None = None

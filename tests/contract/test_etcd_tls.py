@@ -16,6 +16,7 @@ from common.errors import ConfigError, UnavailableError
 from common.etcd import Change, EtcdClient, Mirror, Session, check_access
 from common.protocol.permissions import of_worker
 from common.tls import TlsFiles
+from manager.cluster.gateways import Gateways
 from tests.support.background import running
 from tests.support.certificates import Authority, Pair
 from tests.support.etcd_server import EtcdServer
@@ -80,6 +81,12 @@ async def test_another_name_in_the_certificate_can_be_asked_for(secured: Secured
     files = secured.ours.files(secured.client, server_name="etcd.test")
     async with EtcdClient([secured.url], tls=files, clock=SystemClock()) as client:
         assert await client.get("/nothing") is None
+
+
+async def test_gateway_that_asks_for_a_certificate_is_closed_and_asked_once(secured: Secured) -> None:
+    gateways = Gateways([secured.url])
+    await gateways.look()
+    assert (gateways.open, gateways._unknown) == ((), [])
 
 
 Wrong = Callable[[Secured], tuple[str, TlsFiles | None]]

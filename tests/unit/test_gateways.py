@@ -22,7 +22,7 @@ async def test_an_answer_that_says_not_now_settles_nothing(status: int) -> None:
     app = web.Application()
     app.router.add_post("/v3/kv/range", answer)
     async with TestServer(app) as server:
-        gateways = Gateways([f"127.0.0.1:{server.port}"])
+        gateways = Gateways([str(server.make_url(""))])
         await gateways.look()
         assert gateways.faults == []
         await gateways.look()
@@ -41,7 +41,7 @@ async def test_a_gateway_that_is_closed_is_asked_once(status: int) -> None:
     app = web.Application()
     app.router.add_post("/v3/kv/range", answer)
     async with TestServer(app) as server:
-        gateways = Gateways([f"127.0.0.1:{server.port}"])
+        gateways = Gateways([str(server.make_url(""))])
         await gateways.look()
         await gateways.look()
     assert (asked, gateways.open) == (1, ())

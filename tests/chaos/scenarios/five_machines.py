@@ -183,7 +183,7 @@ async def test_the_page_is_followed_and_one_of_each_kind_is_lost(cluster: dict[s
     cluster["m1"].does("systemctl is-active cron")
     desk.does("until etcron job show ended -o json | jq --exit-status '.nextFire == null'; do sleep 1; done")
     asked = packages / "asked"
-    await wait_until(asked.read_text, description="what was asked for has run", timeout=60)
+    await wait_until(lambda: bool(asked.read_text()), description="what was asked for has run", timeout=60)
     await is_restored(cluster, evidence, workers={"m3", "m4", "m5"})
     assert len(asked.read_text().splitlines()) == 1, "it waits in the snapshot, and has run since"
 
