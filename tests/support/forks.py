@@ -66,9 +66,9 @@ def pools(items: Sequence[pytest.Item]) -> tuple[Pool, Pool, Pool]:
         is_cluster, is_browser = (item.nodeid.startswith(folder) for folder in (_CLUSTERS, _BROWSERS))
         (clusters if is_cluster else browsers if is_browser else others).append(item)
     return (
-        Pool(_batches(clusters), processes=4, niceness=0),
+        Pool(_batches(clusters), processes=3, niceness=0),
         Pool(_batches(browsers), processes=2, niceness=5),
-        Pool(_batches(others), processes=6, niceness=10),
+        Pool(_batches(others), processes=3, niceness=10),
     )
 
 
