@@ -80,7 +80,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cluster(packages: Path) -> Iterator[dict[str, Machine]]:
     names = {name.replace("your computer", "desk"): address for name, address in ADDRESSES.items()}
     with machines(names, packages) as found:
-        found["desk"].does("mkdir etcron && mkdir -m 700 .ssh && touch .ssh/known_hosts")
+        found["desk"].does("mkdir etcron && mkdir -p -m 700 .ssh && touch .ssh/known_hosts")
         yield {**found, "your computer": found["desk"]}
 
 
