@@ -180,7 +180,8 @@ def with_options_behind(arguments: Sequence[str]) -> list[str]:
             at += 1
     nouns = (*GROUPS, *LOGIN_COMMANDS)
     if words and words[0] in nouns:
-        end = words.index("--") if "--" in words else len(words)
+        # Right behind, so that what is given there, too, counts: the former may be an alias's.
+        end = 2 if words[0] in GROUPS and len(words) > 1 and not words[1].startswith("-") else 1
         return [*words[:end], *options, *words[end:]]
     noun = next((one for one in words if one in nouns), None)
     if noun is not None and words[0].startswith("-") and words[0] not in ("-h", "--help", "--version"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -36,6 +36,8 @@ class Bucket(Struct, frozen=True, kw_only=True):
 
     standings: Mapping[str, Standing] = field(default_factory=dict)
     ended: tuple[Alert, ...] = ()
+    unread: Mapping[str, msgspec.Raw] = field(default_factory=dict)
+    """Standings that only a later version can read: they stay as they are."""
 
     def with_ended(self, alerts: Iterable[Alert]) -> Bucket:
         """These have ended since, in this order."""
@@ -140,24 +142,42 @@ def _ours(number: int, epoch: int) -> Document:
 
 def _document(number: int, bucket: Bucket, epoch: int) -> Document:
     """As JSON text: what is in it is of no use to the log store, and may have any keys."""
+    standings: dict[str, object] = {**bucket.unread, **bucket.standings}
     return {
-        "_id": _id(number), "epoch": epoch, "standings": msgspec.json.encode(bucket.standings).decode(),
+        "_id": _id(number), "epoch": epoch, "standings": msgspec.json.encode(standings).decode(),
         "ended": msgspec.json.encode(bucket.ended).decode(),
     }  # fmt: skip
 
 
-_STANDINGS: Final = msgspec.json.Decoder(dict[str, Standing])
-_ENDED: Final = msgspec.json.Decoder(tuple[Alert, ...])
+_STANDING: Final = msgspec.json.Decoder(Standing)
+_ENDED: Final = msgspec.json.Decoder(Alert)
+_T = TypeVar("_T")
 
 
 def _read(document: Mapping[str, Any]) -> Bucket:
-    """What cannot be read begins anew: open problems are told once more when they happen again."""
+    """What is damaged begins anew: open problems are told once more when they happen again."""
     try:
-        return Bucket(
-            standings=_STANDINGS.decode(document.get("standings", "{}")),
-            ended=_ENDED.decode(document.get("ended", "[]")),
-        )
+        standings = msgspec.json.decode(document.get("standings", "{}"), type=dict[str, msgspec.Raw])
+        ended = msgspec.json.decode(document.get("ended", "[]"), type=list[msgspec.Raw])
     except (msgspec.MsgspecError, TypeError) as error:
-        extra = {"action": "alerts.odd", "id": str(document.get("_id"))}
-        _log.error("%s in the collection alerts cannot be read: %s", document.get("_id"), error, extra=extra)
+        _say_odd(document, error)
         return Bucket()
+    known = {key: standing for key, raw in standings.items() if (standing := _one(document, _STANDING, raw))}
+    return Bucket(
+        standings=known,
+        ended=tuple(alert for raw in ended if (alert := _one(document, _ENDED, raw))),
+        unread={key: raw.copy() for key, raw in standings.items() if key not in known},
+    )
+
+
+def _one(document: Mapping[str, Any], decoder: msgspec.json.Decoder[_T], raw: msgspec.Raw) -> _T | None:
+    try:
+        return decoder.decode(raw)
+    except msgspec.MsgspecError as error:
+        _say_odd(document, error)
+        return None
+
+
+def _say_odd(document: Mapping[str, Any], error: Exception) -> None:
+    extra = {"action": "alerts.odd", "id": str(document.get("_id"))}
+    _log.error("%s in the collection alerts cannot be read: %s", document.get("_id"), error, extra=extra)

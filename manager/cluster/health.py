@@ -201,8 +201,9 @@ class Health:
         self._fires = Fires()
         self._full_since_ms: int | None = None
         self._size_bytes = 0
-        self.members_away: Mapping[str, str] = {}
-        """Members of etcd that did not answer the newest look, and why."""
+        self.members_away: Mapping[str, str] | None = None
+        """Members of etcd that did not answer the newest look that another has answered, and why; None: there was
+        none."""
 
     async def run(self) -> None:
         """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.
@@ -352,7 +353,9 @@ class Health:
         """Any member tells the alarms of all; where our user is not told, or none answers, none is known."""
         endpoints = self._etcd.endpoints
         members = dict(zip(endpoints, await asyncio.gather(*map(self._member, endpoints)), strict=True))
-        self.members_away = {name: member.problem for name, member in members.items() if member.problem is not None}
+        away = {name: member.problem for name, member in members.items() if member.problem is not None}
+        if len(away) < len(members):  # else etcd is away, or too slow for all of them
+            self.members_away = away
         status = next((member.status for member in members.values() if member.status is not None), None)
         if status is None:
             return

@@ -19,6 +19,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
+
 from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
 from common.etcd import EtcdClient
@@ -218,6 +220,7 @@ class Term:
         self._epoch = epoch
         self._standings: list[dict[str, Standing]] = [dict(bucket.standings) for bucket in buckets]
         self._ended = [bucket.ended for bucket in buckets]
+        self._buckets = buckets
         self._runlog = runlog
         self._watching = watching
         self._sender = sender
@@ -321,7 +324,8 @@ class Term:
         now_ms = self._system.now_ms()
         kept = ((key, standing.kept(now_ms)) for key, standing in self._standings[number].items())
         self._standings[number] = {key: standing for key, standing in kept if standing is not None}
-        bucket = Bucket(standings=self._standings[number], ended=self._ended[number]).with_ended(ended)
+        bucket = replace(self._buckets[number], standings=self._standings[number], ended=self._ended[number])
+        bucket = bucket.with_ended(ended)
         self._ended[number] = bucket.ended
         return bucket
 

@@ -29,7 +29,7 @@ _DRAINED_FOR_MS: Final = 24 * _HOUR_MS
 _MANY_UNSENT: Final = 10_000
 _FEW_UNSENT: Final = 1_000
 """Records in a spool; with fewer it is no longer filling."""
-_LOOKS: Final[dict[EventKind, int]] = {
+_LOOKS: Final[Mapping[EventKind, int]] = {
     EventKind.WORKER_DOWN: 2, EventKind.WORKER_REFUSING: 6, EventKind.CLOCK_OFF: 2, EventKind.NO_LEADER: 12,
     EventKind.SPOOL_FILLING: 6, EventKind.ETCD_FULL: 1, EventKind.ETCD_MEMBER_AWAY: 6,
 }  # fmt: skip
@@ -44,8 +44,8 @@ class Seen:
     has_steward: bool
     clocks: Clocks | None
     etcd_full: str | None
-    etcd_away: Mapping[str, str]
-    """Members that do not answer, and why."""
+    etcd_away: Mapping[str, str] | None
+    """Members that do not answer, and why; None: nobody has looked at etcd's members yet."""
     now_ms: int
 
 
@@ -54,10 +54,10 @@ class SystemEvents:
 
     def __init__(
         self, etcd: EtcdClient, keys: Keys, inventory: Inventory, *, fullness: Callable[[], str | None],
-        members_away: Callable[[], Mapping[str, str]], name: str, max_skew_ms: int, clock: Clock,
+        members_away: Callable[[], Mapping[str, str] | None], name: str, max_skew_ms: int, clock: Clock,
     ) -> None:  # fmt: skip
         """``fullness``: how full etcd is, in words, where it is; ``members_away``: those of its members that do not
-        answer, and why; ``name``: of this process.
+        answer, and why, None before the first look at them; ``name``: of this process.
         """
         self._etcd = etcd
         self._keys = keys
@@ -117,10 +117,7 @@ def wrong_in(seen: Seen, there: Mapping[str, Alert], *, max_skew_ms: int) -> Ite
         yield from _of_worker(worker, seen.now_ms, there)
     for name, offset_ms in (seen.clocks.off(max_skew_ms) if seen.clocks is not None else {}).items():
         yield _event(EventKind.CLOCK_OFF, name, f"it is {off_by(offset_ms)}", seen.now_ms)
-    if seen.etcd_full is not None:
-        yield _event(EventKind.ETCD_FULL, "etcd", seen.etcd_full, seen.now_ms)
-    for endpoint, reason in seen.etcd_away.items():
-        yield _event(EventKind.ETCD_MEMBER_AWAY, endpoint, reason, seen.now_ms)
+    yield from _of_etcd(seen, there)
     if not seen.has_steward:
         reason = "nobody looks after lost runs and waiting fires: no worker is live, or none is elected"
         yield _event(EventKind.NO_LEADER, "steward", reason, seen.now_ms)
@@ -144,6 +141,17 @@ def _of_worker(worker: SeenWorker, now_ms: int, there: Mapping[str, Alert]) -> I
     unsent = worker.beat.unsent_records if worker.beat is not None else 0
     if unsent > (_FEW_UNSENT if key_of(filling) in there else _MANY_UNSENT):
         yield _event(EventKind.SPOOL_FILLING, name, f"{unsent:,} records wait for the log store", now_ms)
+
+
+def _of_etcd(seen: Seen, there: Mapping[str, Alert]) -> Iterator[Event]:
+    if seen.etcd_away is None:
+        kinds = (EventKind.ETCD_FULL, EventKind.ETCD_MEMBER_AWAY)
+        yield from (alert.event for alert in there.values() if alert.event.kind in kinds)
+        return
+    if seen.etcd_full is not None:
+        yield _event(EventKind.ETCD_FULL, "etcd", seen.etcd_full, seen.now_ms)
+    for endpoint, reason in seen.etcd_away.items():
+        yield _event(EventKind.ETCD_MEMBER_AWAY, endpoint, reason, seen.now_ms)
 
 
 def _event(kind: EventKind, subject: str, reason: str, at_ms: int) -> Event:

@@ -136,7 +136,10 @@ def with_gap(watch: Watch, now_ms: int) -> Watch:
     """As a notifier begins with it: the time since the last one looked is a gap, where it was long."""
     if not watch.looked_ms or now_ms - watch.looked_ms < _GAP_MS:
         return watch
-    return replace(watch, gaps=(*watch.gaps, (watch.looked_ms, now_ms))[-_MOST_GAPS:])
+    gaps = [*watch.gaps, (watch.looked_ms, now_ms)]
+    if len(gaps) > _MOST_GAPS:
+        gaps.remove(min(gaps, key=lambda gap: gap[1] - gap[0]))
+    return replace(watch, gaps=tuple(gaps))
 
 
 def silent_for(since_ms: int, now_ms: int, gaps: Sequence[tuple[int, int]]) -> int:

@@ -74,6 +74,7 @@ async def test_no_page_is_left_in_english_and_a_screen_reader_is_told_what_each_
     await cluster.save(f"{name}-user", "true", "0 30 2 1 * MON *", user="nobody-there", **labels)
     run = (await cluster.runs(job=f"{name}-user", status="failed"))[0]["id"]
     page = await console.open("/livez", locale="zh-CN")
+    await page.clock.install()
     session = await page.context.new_cdp_session(page)
     left: dict[str, object] = {}
     for path in PATHS:
@@ -116,6 +117,7 @@ async def test_words_that_could_not_be_loaded_are_asked_for_again(console: Conso
     await create.click()
     await expect(page.locator("[data-errors=name]")).to_contain_text("'备份' has characters")
     await page.unroute(words)
+    await page.clock.fast_forward(10_000)
     await create.click()
     await expect(page.locator("[data-errors=name]")).to_contain_text("'备份' 含有名称不允许的字符")
 

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -16,7 +17,7 @@ from common.errors import ConfigError, UnavailableError
 from common.etcd import Change, EtcdClient, Mirror, Session, check_access
 from common.protocol.permissions import of_worker
 from common.tls import TlsFiles
-from manager.cluster.gateways import Gateways
+from manager.cluster.gateways import Gateways, _lets_in
 from tests.support.background import running
 from tests.support.certificates import Authority, Pair
 from tests.support.etcd_server import EtcdServer
@@ -83,10 +84,15 @@ async def test_another_name_in_the_certificate_can_be_asked_for(secured: Secured
         assert await client.get("/nothing") is None
 
 
-async def test_gateway_that_asks_for_a_certificate_is_closed_and_asked_once(secured: Secured) -> None:
+async def test_gateway_that_asks_for_a_certificate_is_closed_and_asked_once(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = AsyncMock(side_effect=_lets_in)
+    monkeypatch.setattr("manager.cluster.gateways._lets_in", asked)
     gateways = Gateways([secured.url])
     await gateways.look()
-    assert (gateways.open, gateways._unknown) == ((), [])
+    await gateways.look()
+    assert (gateways.open, asked.await_count) == ((), 1)
 
 
 Wrong = Callable[[Secured], tuple[str, TlsFiles | None]]

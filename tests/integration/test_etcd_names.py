@@ -40,4 +40,4 @@ def test_machines_that_share_a_name_are_not_taken_for_one_another(etcd_server: E
     asked = subprocess.run([*with_hosts, *ask], capture_output=True, text=True, check=False)
     if asked.returncode == 77 or "unshare" in asked.stderr:
         pytest.skip("nothing can be mounted here")
-    assert (asked.stdout.split(), asked.stderr) == (["False", "True", "True"], "")
+    assert asked.stdout.split() == ["False", "True", "True"], asked.stderr

@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock, Mock
 
 from common.access.rights import OWNER
 from manager.watch.events import Client, EventHub, Pace, spell
+from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import PATIENCE_S
 
@@ -48,24 +49,22 @@ def test_no_text_ends_an_event_early() -> None:
 
 
 async def test_state_that_ends_before_it_is_looked_at_stays_with_no_browser() -> None:
-    health: dict[str, Any] = dict.fromkeys(("etcd", "isOld", "logStore")) | {"fires": {"state": "ok", "sinceMs": None}}
+    health: dict[str, Any] = dict.fromkeys(("etcd", "isOld", "logStore", "recovery"))
+    health["fires"] = {"state": "ok", "sinceMs": None}
     hub = EventHub(
         manager="m1", clock=FakeClock(0), pace=Pace(look_s=0), health=lambda: health, failing=AsyncMock(return_value=0),
         running=Mock(), results=AsyncMock(), seen_results=Mock(), ending=AsyncMock(return_value=[]),
     )  # fmt: skip
-    clients = []
-    telling = asyncio.create_task(hub.run())
-    await asyncio.sleep(0)
-    for recovery in (None, {"who": "uid:0", "untilMs": 1}):
-        health["recovery"] = recovery
-        clients.append(hub.join(lambda: None, OWNER, by="alice"))
-    health["recovery"] = None
-    for client in clients:
-        told: list[Any] = []
-        async with asyncio.timeout(PATIENCE_S):
-            while told[-2:] != [{"who": "uid:0", "untilMs": 1}, None]:
-                told += recoveries_in(await client.next() or b"")
-    telling.cancel()
+    async with running(hub.run()):
+        early = hub.join(lambda: None, OWNER, by="alice")
+        health["recovery"] = {"who": "uid:0", "untilMs": 1}
+        late = hub.join(lambda: None, OWNER, by="alice")
+        health["recovery"] = None
+        for client in (early, late):
+            told: list[Any] = []
+            async with asyncio.timeout(PATIENCE_S):
+                while told[-2:] != [{"who": "uid:0", "untilMs": 1}, None]:
+                    told += recoveries_in(await client.next() or b"")
 
 
 def recoveries_in(events: bytes) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.notices.alerts import Alert
+from common.notices.alerts import Alert, key_of
 from common.notices.events import Event
 from common.protocol.clocks import Clocks, Measured
 from common.protocol.drain import Drain
@@ -87,6 +87,10 @@ def test_clocks_etcd_and_steward() -> None:
     assert _wrong({}, clocks=clocks) == ["clock-off"]
     assert _wrong({}, etcd_full="its database is 90% of 2 GiB") == ["etcd-full"]
     assert _wrong({}, etcd_away={"m2:2379": "connection refused"}) == ["etcd-member-away"]
+    away = Event(kind=EventKind.ETCD_MEMBER_AWAY, at_ms=_NOON, subject="m2:2379")
+    there = {key_of(away): Alert(event=away, since_ms=_NOON)}
+    assert _wrong(there, etcd_away=None) == ["etcd-member-away"], "it is not over before somebody has looked"
+    assert _wrong(there) == []
     assert _wrong({}, has_steward=False) == ["no-leader"]
 
 
@@ -116,3 +120,7 @@ def test_outage_of_a_minute_is_a_gap_and_a_short_one_is_none() -> None:
     assert with_gap(watch, _NOON + 29_999).gaps == ()
     assert with_gap(watch, _NOON + _MINUTE).gaps == ((_NOON, _NOON + _MINUTE),)
     assert with_gap(watch, _NOON + _HOUR).gaps == ((_NOON, _NOON + _HOUR),)
+    for number in range(1, 60):
+        watch = with_gap(watch, watch.looked_ms + (_HOUR if number == 1 else _MINUTE))
+        watch = Watch(looked_ms=watch.gaps[-1][1] + 1, gaps=watch.gaps)
+    assert (len(watch.gaps), watch.gaps[0]) == (50, (_NOON, _NOON + _HOUR)), "many short ones forget no long one"

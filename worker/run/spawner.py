@@ -233,8 +233,9 @@ class Spawner:
             return
         # A command for a shell of this machine, as the worker's own user: here, where its directory is at hand, too.
         start.is_here = True
-        # What holds a secret is not remembered.
-        surroundings = _surroundings.__wrapped__ if launch.masked else _surroundings
+        # What holds a secret is not remembered, nor what this run alone has.
+        is_job_s = not launch.masked and launch.env == launch.spec.env
+        surroundings = _surroundings if is_job_s else _surroundings.__wrapped__
         home, around = surroundings(own.user, own.home, self._path, launch.shell, start.env)
         if (directory := turn.files.directory(launch.spec.workdir or home)) is None:
             start.is_here = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -34,7 +35,7 @@ from common.protocol.roster import Left, RosterEntry
 from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import GetPrefix, Txn
-from common.runlog.alerts import BUCKETS, Alerts, Bucket, ended_alerts, open_alerts
+from common.runlog.alerts import BUCKETS, Alerts, Bucket, bucket_of, ended_alerts, open_alerts
 from common.runlog.outbox import OutboxDocument, outbox_documents
 from common.verdicts import EventKind, Verdict
 from manager.notices.lifelines import LogStoreAway
@@ -234,16 +235,19 @@ async def test_worker_that_is_gone_is_told_to_rules_for_the_system_and_that_it_i
 
 
 async def test_member_of_etcd_that_does_not_answer_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_LOOKS, EventKind.ETCD_MEMBER_AWAY, 1)
+    monkeypatch.setattr("manager.notices.system_events._LOOKS", {**_LOOKS, EventKind.ETCD_MEMBER_AWAY: 1})
     dead = f"127.0.0.1:{free_port()}"
     async with (
         telling(place, etcdEndpoints=[place.etcd, dead]) as here,
         running(here.manager.parts.health.run()),
     ):
         await here.rule("system", system=True)
-        await here.says("ops: system etcd-member-away")
-        (notice,) = await here.notices()
-        assert [told.event.subject for told in notice.told] == [dead]
+
+        async def is_told() -> bool:
+            told = [one.event for notice in await here.notices() for one in notice.told]
+            return (EventKind.ETCD_MEMBER_AWAY, dead) in [(event.kind, event.subject) for event in told]
+
+        await wait_until(is_told, description="it is told")
 
 
 async def test_channel_that_fails_and_is_removed_fails_no_longer(here: Telling) -> None:
@@ -369,6 +373,24 @@ async def test_notifier_of_an_etcd_that_was_restored_tells_though_a_later_epoch_
         alerts = after.manager.runlog.alerts
         assert {alert.event.job for alert in await after.open()} == {"first", "second"}
         assert not await alerts.write({0: Bucket()}, remembered)  # the notifier of before is shut out
+
+
+async def test_alert_that_a_later_version_has_opened_stays_as_it_is(place: Place) -> None:
+    later, number = '{"alert":{"event":{"kind":"of-a-later-version"},"sinceMs":1}}', bucket_of("first")
+    async with managing(place) as before:
+        written = {"_id": f"bucket/{number:02d}", "epoch": 1, "standings": f'{{"later":{later}}}', "ended": f"[{later}]"}
+        await before.runlog.alerts._collection.insert_one(written)
+    async with telling(place) as here:
+        await here.rule("all", labels="all")
+        await here.job("first")
+        await here.happens(_failed("first"))
+        await here.says("ops: problem failed")
+        await here.has_taken_all()
+        assert [alert.event.job for alert in await here.open()] == ["first"]
+        found = await here.manager.runlog.alerts._collection.find_one({"_id": written["_id"]})
+        assert found is not None
+        standings = json.loads(found["standings"])
+        assert (set(standings), standings["later"]) == ({"first", "later"}, json.loads(later))
 
 
 async def test_one_of_two_terms_takes_an_epoch_and_none_an_earlier_one(place: Place) -> None:

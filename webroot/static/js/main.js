@@ -19,14 +19,16 @@ if (page === "login") {
   startChip(byId("live"));
   const [{ start }, caller] = await Promise.all([import(`./${page}/page.js`), findCaller()]);
   showCaller(caller);
-  const search = /** @type {HTMLInputElement | null} */ (document.querySelector("main input[type=search]:focus"));
-  const typed = search?.value;
+  const searches = /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("main input[type=search]"));
+  const typed = [...searches].map((search) => search.value);
   const started = start(target);
-  if (search && typed) {
+  const asked = new URLSearchParams(window.location.search);
+  searches.forEach((search, at) => {
+    if (!typed[at] || typed[at].trim() === asked.get(search.name)) return; // a browser that goes back fills it in
     // While scripts and caller were on their way; no event tells it to those who listen now.
-    search.value = typed;
+    if (search.value !== typed[at]) search.value = typed[at];
     search.dispatchEvent(new Event("input", { bubbles: true }));
-  }
+  });
   byId("live").hidden = !mayAnything("viewer");
   if (mayAnything("viewer")) {
     startMark();

@@ -10,6 +10,8 @@ const AT_LENGTH = 12;
 const USERS = new Set(["spec", "output", "env", "labels", "description"]);
 const ENGLISH = "en";
 const PATIENCE_MS = 5_000;
+/** After the table could not be read. */
+const PAUSE_MS = 10_000;
 /** Between texts that were joined. */
 const BETWEEN = [" | ", "; ", ", "];
 const GAP = /\{(\w+)(:text)?\}/g;
@@ -20,6 +22,7 @@ const GAP = /\{(\w+)(:text)?\}/g;
 let table = null;
 /** @type {Promise<void> | null} */
 let loading = null;
+let againMs = 0;
 
 /** Whether any text has to be looked up. */
 export const isForeign = language !== ENGLISH;
@@ -33,13 +36,14 @@ export const isForeign = language !== ENGLISH;
  */
 export async function inWords(answer) {
   const found = isForeign ? [...saidIn(answer)] : [];
-  if (found.length && !table) await (loading ??= load().catch(() => {}).finally(() => void (loading = null)));
+  if (found.length && !table && performance.now() >= againMs) await (loading ??= load().catch(() => void (againMs = performance.now() + PAUSE_MS)).finally(() => void (loading = null)));
   for (const [owner, key] of found) owner[key] = (key === "message" && owner.params && spoken(owner.code, owner.params)) || said(owner[key], USERS_TOO.has(String(key)) ? AT_LENGTH : 0);
   return answer;
 }
 
 async function load() {
   const answer = await fetch(document.body.dataset.messages, { credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS) });
+  if (!answer.ok) throw new Error(String(answer.status));
   const messages = await answer.json();
   const made = Object.entries(messages).map(([code, { en, [language]: text }]) => {
     const literals = en.replace(GAP, "\0").split("\0");
