@@ -1,8 +1,8 @@
 """What a command finds around it is the same on every worker: a clean environment, nothing of the worker's own.
 
 From the bottom up: who the command runs as, the job's ``env``, the run's ``ETCRON_*``; the later one wins. The names
-that begin with ``ETCRON_`` are etcron's: a process is known by them (``worker.machine.marks``), so no job sets them, but
-for those in which a channel's job gets its message.
+that begin with ``ETCRON_`` are etcron's: a process is known by them (``worker.machine.marks``), so no job sets them,
+but for those in which a channel's job gets its message.
 Standard library only: the launcher, too, stands on it.
 """
 

@@ -378,7 +378,8 @@ async def test_notifier_of_an_etcd_that_was_restored_tells_though_a_later_epoch_
 async def test_alert_that_a_later_version_has_opened_stays_as_it_is(place: Place) -> None:
     later, number = '{"alert":{"event":{"kind":"of-a-later-version"},"sinceMs":1}}', bucket_of("first")
     async with managing(place) as before:
-        written = {"_id": f"bucket/{number:02d}", "epoch": 1, "standings": f'{{"later":{later}}}', "ended": f"[{later}]"}
+        standings, ended = f'{{"later":{later}}}', f"[{later}]"
+        written = {"_id": f"bucket/{number:02d}", "epoch": 1, "standings": standings, "ended": ended}
         await before.runlog.alerts._collection.insert_one(written)
     async with telling(place) as here:
         await here.rule("all", labels="all")
