@@ -16,7 +16,7 @@ _WEB = Path(__file__).parents[2] / "webroot/static"
 _PAGE = """
 import { readFile } from "node:fs/promises";
 globalThis.document = { documentElement: { lang: %s }, body: { dataset: { catalog: %s, messages: %s, verdicts: %s } } };
-globalThis.fetch = async (path) => ({ json: async () => JSON.parse(await readFile(path, "utf8")) });
+globalThis.fetch = async (path) => ({ ok: true, json: async () => JSON.parse(await readFile(path, "utf8")) });
 """
 
 
