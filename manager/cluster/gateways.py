@@ -55,5 +55,5 @@ async def _lets_in(http: aiohttp.ClientSession, url: str) -> bool | None:
             return None if answer.status >= 500 or answer.status == 429 else answer.status == 200
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         # It wants a certificate of ours, and says so during the handshake or, by TLS 1.3, after it.
-        after = error.__cause__.reason if isinstance(error.__cause__, ssl.SSLError) else ""
+        after = (isinstance(error.__cause__, ssl.SSLError) and error.__cause__.reason) or ""
         return False if isinstance(error, aiohttp.ClientSSLError) or "CERTIFICATE" in after else None

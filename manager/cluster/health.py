@@ -202,8 +202,8 @@ class Health:
         self._full_since_ms: int | None = None
         self._size_bytes = 0
         self.members_away: Mapping[str, str] | None = None
-        """Members of etcd that did not answer the newest look that another has answered, and why; None: there was
-        none."""
+        """Members of etcd that did not answer the newest look at all of them, and why. None: before the first look. One
+        that no member has answered tells nothing of a single one."""
 
     async def run(self) -> None:
         """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.

@@ -45,7 +45,7 @@ class Seen:
     clocks: Clocks | None
     etcd_full: str | None
     etcd_away: Mapping[str, str] | None
-    """Members that do not answer, and why; None: nobody has looked at etcd's members yet."""
+    """Members that do not answer, and why; None: before the first look at them."""
     now_ms: int
 
 
