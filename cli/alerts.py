@@ -45,7 +45,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _row(alert: Document) -> tuple[str, ...]:
-    kind = str(alert.get("kind")) + (" (flapping)" if alert.get("flapping") else "")
+    flaps = " (flapping, well now)" if alert.get("well") else " (flapping)"
+    kind = str(alert.get("kind")) + (flaps if alert.get("flapping") else "")
     return (
         str(alert.get("job") or alert.get("subject") or "the system"), kind, local(alert.get("sinceTime")),
         local(alert.get("endTime")) if alert.get("state") == "ended" else _quiet(alert), str(alert.get("count")),

@@ -206,7 +206,8 @@ def _view(
         "count": alert.count, "firstRun": alert.first_run or None, "lastRun": event.run or None,
         "reason": event.reason or event.err, "lastSuccessTime": alert.last_ok_ms,
         "toldTime": max(alert.told.values(), default=None), "channels": sorted(alert.told),
-        "labels": dict(event.labels), "flapping": alert.is_flapping, "silencedUntil": max(until, default=None),
+        "labels": dict(event.labels), "flapping": alert.is_flapping,
+        "well": not alert.is_bad, "silencedUntil": max(until, default=None),
         "acknowledged": None if by is None else {
             "by": by["by"], "time": by["fromTime"], "reason": by["reason"], "silence": by["id"],
         },

@@ -311,7 +311,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
         "id": TEXT, "job": maybe(TEXT), "subject": maybe(TEXT), "kind": TEXT,
         "state": {"type": "string", "enum": ["open", "ended"]}, "sinceTime": MS, "endTime": maybe(MS), "count": COUNT,
         "firstRun": maybe(TEXT), "lastRun": maybe(TEXT), "reason": maybe(TEXT), "lastSuccessTime": maybe(MS),
-        "toldTime": maybe(MS), "channels": array(TEXT), "labels": _LABELS, "flapping": TRUTH,
+        "toldTime": maybe(MS), "channels": array(TEXT), "labels": _LABELS, "flapping": TRUTH, "well": TRUTH,
         "silencedUntil": maybe(MS),
         "acknowledged": maybe(record({"by": TEXT, "time": MS, "reason": TEXT, "silence": TEXT})),
     }),

@@ -26,7 +26,8 @@ async def manager(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator
     place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
     async with managing(place, loops=True, notifier=False) as manager:
         since = now_ms() - 3_600_000
-        alerts = [replace(alert_of(f"alike-{number:02}", since + number), is_flapping=True) for number in range(15)]
+        flapping = {"is_flapping": True, "is_bad": False}
+        alerts = [replace(alert_of(f"alike-{number:02}", since + number), **flapping) for number in range(15)]
         alerts.append(alert_of("other", since, exit_code=127, err="exit status 127", told=("ops",)))
         for alert in alerts:
             await manager.call("PUT", f"/api/v1/jobs/{alert.event.job}", {"command": "true", "cronExpr": "@yearly"})
@@ -54,7 +55,7 @@ async def test_alerts_of_one_cause_are_one_row_that_is_unfolded_and_silenced_by_
     await expect(rows).to_have_count(2)
     await expect(rows.first).to_contain_text("15 jobs")
     await expect(rows.first).to_contain_text("exit status 3")
-    await expect(rows.first).to_contain_text("flapping")
+    await expect(rows.first).to_contain_text("flapping, well now")
     await expect(rows.last).not_to_contain_text("flapping")
     await expect(rows.last).to_contain_text("ops")
     await expect(page.locator("#untold")).to_contain_text("Nobody is told of 15 of these alerts")

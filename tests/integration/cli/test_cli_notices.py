@@ -88,10 +88,10 @@ async def test_alerts_are_listed_and_acknowledged(etcron: Etcron, manager: Manag
     await etcron.ok("job", "save", "backup", "--command", "true", "--cron", "@daily")
     event = Event(kind=EventKind.FAILED, at_ms=5, job="backup", reason="exit status 3\n\x1b[31mred")
     await manager.runlog.alerts.take(1)
-    alert = Alert(event=event, since_ms=5, count=2)
+    alert = Alert(event=event, since_ms=5, count=2, is_flapping=True, is_bad=False)
     await manager.runlog.alerts.write({0: Bucket(standings={"backup": Standing(alert=alert)})}, 1)
     listed = (await etcron.ok("alert", "list")).out
-    assert "backup  failed" in listed
+    assert "backup  failed (flapping, well now)" in listed
     assert "\x1b" not in listed
     await etcron.ok("alert", "ack", "backup", "--reason", "alice is on it")
     [shown] = (await etcron.ok("alert", "list", "-o", "json")).json

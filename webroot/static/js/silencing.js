@@ -18,7 +18,7 @@ const MORNING_HOUR = 8;
 
 const SPANS = ["1h", "4h", "monday"];
 
-/** @typedef {{id: string, job: string | null, subject: string | null, kind: string, state: string, sinceTime: number, endTime?: number, count: number, lastRun?: string, reason?: string, lastSuccessTime?: number, toldTime?: number, channels: string[], labels: Record<string, string>, flapping: boolean, acknowledged: {by: string, time: number} | null, silencedUntil: number | null}} Alert */
+/** @typedef {{id: string, job: string | null, subject: string | null, kind: string, state: string, sinceTime: number, endTime?: number, count: number, lastRun?: string, reason?: string, lastSuccessTime?: number, toldTime?: number, channels: string[], labels: Record<string, string>, flapping: boolean, well: boolean, acknowledged: {by: string, time: number} | null, silencedUntil: number | null}} Alert */
 
 /** The buttons of an open alert of a job. @param {Alert} alert */
 export function silencers({ job, labels, acknowledged, silencedUntil }) {

@@ -100,7 +100,8 @@ function names({ group, alerts }) {
     isOpen && group.count > alerts.length && h("div", { class: "sub" }, t("alerts.newest", { n: alerts.length }), " ", h("a", { href: "/jobs?state=failing" }, t("overview.attention.all", { n: group.count })))];
 }
 
-const flaps = () => h("div", { class: "sub", title: t("alert.flapping.means") }, t("alert.flapping"));
+/** @param {Alert[]} alerts */
+const flaps = (...alerts) => h("div", { class: "sub", title: t("alert.flapping.means") }, t(alerts.every(({ well }) => well) ? "alert.flapping.well" : "alert.flapping"));
 
 /** @param {Group} group */
 const whyOfGroup = ({ cause, kind, exitCode, items: [newest] }) => causeOf({ error: cause, status: kind, exitCode: exitCode ?? undefined, reason: newest.reason });
@@ -136,7 +137,7 @@ function show(id, caption, columns, { items, nextCursor }, pager, none, glyph = 
 }
 
 const OPEN = [
-  { key: "kind", draw: (/** @type {Row} */ row) => (row.isMember ? null : [h("strong", { class: "tone-bad" }, word("event", row.alerts[0].kind)), row.alerts.every(({ flapping }) => flapping) && flaps()]) },
+  { key: "kind", draw: (/** @type {Row} */ row) => (row.isMember ? null : [h("strong", { class: "tone-bad" }, word("event", row.alerts[0].kind)), row.alerts.every(({ flapping }) => flapping) && flaps(...row.alerts)]) },
   { key: "name", draw: names, className: "wraps" },
   { key: "reason", draw: why, className: "wraps" },
   { key: "since", draw: ({ group, alerts: [one] }) => since(group ?? one), className: "c-since" },
@@ -148,7 +149,7 @@ const OPEN = [
 const since = ({ sinceTime }) => [stamp(sinceTime), h("div", { class: "sub" }, stamp(sinceTime, { as: "ago" }))];
 
 const ENDED = [
-  { key: "kind", draw: (/** @type {Alert} */ one) => [h("strong", {}, word("event", one.kind)), one.flapping && flaps()] },
+  { key: "kind", draw: (/** @type {Alert} */ one) => [h("strong", {}, word("event", one.kind)), one.flapping && flaps(one)] },
   { key: "name", draw: nameOf, className: "wraps" },
   { key: "reason", draw: (/** @type {Alert} */ one) => why({ id: one.id, alerts: [one] }), className: "wraps" },
   { key: "since", draw: since, className: "c-since" },
