@@ -89,7 +89,7 @@ def test_clocks_etcd_and_steward() -> None:
     assert _wrong({}, etcd_away={"m2:2379": "connection refused"}) == ["etcd-member-away"]
     away = Event(kind=EventKind.ETCD_MEMBER_AWAY, at_ms=_NOON, subject="m2:2379")
     there = {key_of(away): Alert(event=away, since_ms=_NOON)}
-    assert _wrong(there, etcd_away=None) == ["etcd-member-away"], "it is not over before somebody has looked"
+    assert _wrong(there, etcd_away=None) == ["etcd-member-away"], "it is not over before the first look"
     assert _wrong(there) == []
     assert _wrong({}, has_steward=False) == ["no-leader"]
 
