@@ -53,7 +53,7 @@ from worker.plan.scheduler import Scheduler
 from worker.record.adoption import Adoption
 from worker.record.delivery import Delivery
 from worker.record.ending import EndingRuns
-from worker.record.follow_ups import FollowUps
+from worker.record.follow_up_reader import FollowUpReader
 from worker.record.outbox_writer import Attempts, OutboxWriter
 from worker.record.settlement import Settlement
 from worker.record.spool import Spool
@@ -267,7 +267,7 @@ class Parts:
             clock=clock,
         )  # fmt: skip
         self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)
-        self.follow_ups = FollowUps(self._client, self.keys, self.catalog)
+        self.follow_ups = FollowUpReader(self._client, self.keys, self.catalog)
         self.settlement = Settlement(
             client=self._client, keys=self.keys, table=self.table, kills=self.kills, follow_ups=self.follow_ups,
             refusals=self.refusals, spool=spool, clock=clock,

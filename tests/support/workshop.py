@@ -34,7 +34,7 @@ from worker.launch import Launch, Outcome
 from worker.launcher.unstartable import NotNowError, TooEarlyError, TooLateError
 from worker.members import Members
 from worker.record.ending import EndingRuns
-from worker.record.follow_ups import FollowUps
+from worker.record.follow_up_reader import FollowUpReader
 from worker.record.records import run_record
 from worker.record.settlement import Settlement
 from worker.refusals import Refusals
@@ -147,7 +147,7 @@ class Workshop:
         self.refusals = Refusals(self.clock)
         self.settlement = Settlement(
             client=client, keys=keys, table=self.table, kills=self.kills,
-            follow_ups=FollowUps(client, keys, self.catalog), refusals=self.refusals, spool=self.spool,
+            follow_ups=FollowUpReader(client, keys, self.catalog), refusals=self.refusals, spool=self.spool,
             clock=self.clock,
             worker=ME.worker, instance=ME.instance, live_workers=lambda: self.live_workers,
             on_unlocked=self.unlocked.append, on_spool=self.faults.append,

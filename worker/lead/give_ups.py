@@ -26,7 +26,7 @@ from common.protocol.txn import Guards
 from worker.lead.leader import Term
 from worker.lead.lost_runs import LeftRunSettlement
 from worker.quarantine import Quarantine
-from worker.record.follow_ups import RecordFinder
+from worker.record.left_runs import RecordFinder
 
 _log = logging.getLogger(__name__)
 

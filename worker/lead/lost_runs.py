@@ -28,7 +28,8 @@ from common.protocol.txn import Guards, KeyValue
 from worker.lead.leader import Term
 from worker.members import Members
 from worker.quarantine import Quarantine
-from worker.record.follow_ups import FollowUps, RecordFinder, end_run, read_command
+from worker.record.follow_up_reader import FollowUpReader
+from worker.record.left_runs import RecordFinder, end_run, read_command
 from worker.record.settlement import Settlement
 
 _log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class LeftRunSettlement:
         client: EtcdClient,
         keys: Keys,
         worker: str,
-        follow_ups: FollowUps,
+        follow_ups: FollowUpReader,
         settlement: Settlement,
         clock: Clock,
     ) -> None:

@@ -2,8 +2,8 @@
 
 settlement.py unlocking.py        the end of a run, in batches, each step under its compare
 ending.py                         runs whose locks wait for processes that cannot be ended
-adoption.py                       runs of a session that is over, or of an earlier life
-records.py follow_ups.py          what is recorded of this worker's own runs; what comes next, with the facts it takes
+adoption.py left_runs.py          runs of a session that is over, or of an earlier life; ending one in another's place
+records.py follow_up_reader.py    what is recorded of this worker's own runs; what comes next, with the facts it takes
 
 spool.py spool_segments.py spool_room.py
                                   records on the disk: append, acknowledge, read; what was appended is never lost

@@ -33,7 +33,8 @@ from common.protocol.run_writes import KeyAfter, LeftRun, take_over
 from common.protocol.txn import KeyValue, TxnResult
 from worker.kills import Kills
 from worker.record.ending import EndingRuns
-from worker.record.follow_ups import FollowUps, RecordFinder, end_run, read_command
+from worker.record.follow_up_reader import FollowUpReader
+from worker.record.left_runs import RecordFinder, end_run, read_command
 from worker.record.settlement import Settlement
 from worker.record.spool import Spooled
 from worker.refusals import Refusals
@@ -92,7 +93,7 @@ class Adoption:
         table: RunTable,
         kills: Kills,
         settlement: Settlement,
-        follow_ups: FollowUps,
+        follow_ups: FollowUpReader,
         refusals: Refusals,
         store: RecordFinder,
         ending: EndingRuns,

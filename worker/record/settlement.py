@@ -31,7 +31,7 @@ from common.protocol.run import RunRecord, final_entry
 from common.protocol.run_writes import forget, keep_record
 from worker.kills import Kills
 from worker.pacing import AT_ONCE_S, TOGETHER_S, is_wanted_soon
-from worker.record.follow_ups import FollowUps
+from worker.record.follow_up_reader import FollowUpReader
 from worker.record.records import without_long_output
 from worker.record.unlocking import MAX_STEPS, Steps, Unlocking, is_own
 from worker.refusals import PATIENT, Refusals
@@ -90,7 +90,7 @@ class Settlement:
         keys: Keys,
         table: RunTable,
         kills: Kills,
-        follow_ups: FollowUps,
+        follow_ups: FollowUpReader,
         refusals: Refusals,
         spool: RecordKeeper,
         clock: Clock,

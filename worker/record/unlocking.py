@@ -24,7 +24,7 @@ from common.protocol.follow_ups import NOTHING, End, FollowUp
 from common.protocol.keys import Keys
 from common.protocol.run_writes import free_lock, say_ended
 from common.protocol.txn import KeyRevisions, packed
-from worker.record.follow_ups import FollowUps
+from worker.record.follow_up_reader import FollowUpReader
 from worker.refusals import PATIENT, Refusals
 from worker.runs import Run
 
@@ -84,7 +84,7 @@ class Unlocking:
         *,
         client: EtcdClient,
         keys: Keys,
-        follow_ups: FollowUps,
+        follow_ups: FollowUpReader,
         steps: Steps,
         refusals: Refusals,
         on_unlocked: Callable[[Run], None],

@@ -35,7 +35,7 @@ from worker.machine.left_groups import LeftGroup, LeftGroups, write_left
 from worker.machine.processes import read_process
 from worker.members import Members
 from worker.record.adoption import Adoption
-from worker.record.follow_ups import FollowUps
+from worker.record.follow_up_reader import FollowUpReader
 
 PLAN = NOON - 60_000
 
@@ -217,7 +217,7 @@ async def run_is_taken_over_under_a_new_session(stage: Stage) -> None:
         await shop.started(await shop.claim())
         adoption = Adoption(
             client=shop.client, keys=shop.keys, identity=ME, table=shop.table, kills=shop.kills,
-            settlement=shop.settlement, follow_ups=FollowUps(shop.client, shop.keys, shop.catalog),
+            settlement=shop.settlement, follow_ups=FollowUpReader(shop.client, shop.keys, shop.catalog),
             refusals=shop.refusals, store=NothingStored(), ending=shop.ending, on_lost=lambda _: None, clock=shop.clock,
         )  # fmt: skip
         async with stage.session(shop.client) as session, stage.recorded():

@@ -22,7 +22,7 @@ from worker.catalog import Catalog
 from worker.lead.give_ups import START_OVER_S, GiveUps
 from worker.lead.leader import Term
 from worker.lead.lost_runs import LeftRunSettlement
-from worker.record.follow_ups import FollowUps
+from worker.record.follow_up_reader import FollowUpReader
 from worker.record.settlement import Settlement
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -38,7 +38,7 @@ class Office:
         self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
         left_runs = LeftRunSettlement(
             client=world.etcd, keys=world.keys, worker="w1", clock=self.clock,
-            follow_ups=FollowUps(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None)),
+            follow_ups=FollowUpReader(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None)),
             settlement=cast(Settlement, self.delivered),
         )  # fmt: skip
         self.duty = GiveUps(client=world.etcd, keys=world.keys, left_runs=left_runs, store=self.store, clock=self.clock)

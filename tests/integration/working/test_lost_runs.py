@@ -21,7 +21,7 @@ from worker.catalog import Catalog
 from worker.lead.leader import Term
 from worker.lead.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LeftRunSettlement, LostRuns
 from worker.members import Members
-from worker.record.follow_ups import FollowUps
+from worker.record.follow_up_reader import FollowUpReader
 from worker.record.settlement import Settlement
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -63,7 +63,7 @@ class Office:
         self.world, self.term = world, term
         self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
         self.members = Members(world.keys, "w1", on_changed=lambda: None)
-        self.follow_ups = FollowUps(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None))
+        self.follow_ups = FollowUpReader(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None))
         self.duty = self.another()
 
     def another(self) -> LostRuns:

@@ -1,4 +1,4 @@
-"""Ending a run in its worker's place, and what follows an end: from the catalog, or asked of etcd."""
+"""Runs that another process, or an earlier life of this worker, has left: each is ended in its place."""
 
 from __future__ import annotations
 
@@ -7,34 +7,12 @@ from typing import Final, Protocol
 
 from common.errors import EtcdCompactedError, EtcronError
 from common.etcd import EtcdClient
-from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_tried_again, next_link_after
+from common.protocol.follow_ups import NOTHING, End
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunEntry, RunRecord
 from common.protocol.run_writes import KeyAfter, LeftRun, end
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Guards
-from worker.catalog import Catalog
-
-
-class FollowUps:
-    """Reads; writes nothing. What it gives goes into the caller's own transaction."""
-
-    def __init__(self, client: EtcdClient, keys: Keys, catalog: Catalog) -> None:
-        self._client = client
-        self._keys = keys
-        self._catalog = catalog
-
-    def known(self, end: End) -> FollowUp | None:
-        """What follows, by the catalog alone: so it is for nearly every run. None: etcd has to be asked."""
-        if may_be_tried_again(end.record):
-            return None
-        return next_link_after(self._keys, end, self._catalog.of_run(end.run_id))
-
-    async def asked(self, ends: Sequence[End]) -> list[FollowUp]:
-        """What follows each of them, as etcd knows it. EtcdError, UnavailableError: it does not answer."""
-        found = await self._client.get_many([key for end in ends for key in Facts.keys_of(self._keys, end)])
-        return [follow(self._keys, end, Facts.found(self._keys, end, found)) for end in ends]
-
 
 _TRIES: Final = 20
 """How often what follows is read again because it has changed meanwhile."""
@@ -50,7 +28,7 @@ class RecordFinder(Protocol):
 async def end_run(
     client: EtcdClient,
     keys: Keys,
-    follow_ups: FollowUps,
+    follow_ups: FollowUpReader,
     run: LeftRun,
     record: RunRecord,
     becomes: RunEntry | KeyAfter,
