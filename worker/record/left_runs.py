@@ -13,6 +13,7 @@ from common.protocol.run import RunEntry, RunRecord
 from common.protocol.run_writes import KeyAfter, LeftRun, end
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Guards
+from worker.record.follow_up_reader import FollowUpReader
 
 _TRIES: Final = 20
 """How often what follows is read again because it has changed meanwhile."""
