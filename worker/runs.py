@@ -250,7 +250,7 @@ class RunTable:
         """How many runs of a job cannot be ended here, or have left processes that cannot."""
         return self._stuck[job]
 
-    def is_over(self, run: Run) -> None:
+    def clear_ending(self, run: Run) -> None:
         """Nothing is left any more of a run that was ending."""
         if run.is_ending:
             run.is_ending = False
@@ -280,7 +280,7 @@ class RunTable:
         run.forgotten = True
         if run.phase is not Phase.RUNNING:
             run.close_secrets()
-        self.is_over(run)
+        self.clear_ending(run)
         if run.phase is Phase.CLAIMED:
             self._count_claimed(run, -1)
 

@@ -236,7 +236,7 @@ class Mirror:
         self.readings += 1
         if not self.synced.is_set():
             self._interrupted = True  # it is said once
-        self._is_in_step()
+        self._note_in_step()
         self._goes_on = True
         self.synced.set()
 
@@ -256,7 +256,7 @@ class Mirror:
         is_older = there is not None and there.mod_revision < self._told.get(newest, 0)
         return answer.revision >= self._told_up_to and not is_older
 
-    def _is_in_step(self) -> None:
+    def _note_in_step(self) -> None:
         if self._interrupted:
             self._interrupted = False
             extra = {"action": "mirror.synced", "prefix": self.prefix, "keys": len(self), "revision": self.revision}
@@ -318,7 +318,7 @@ class Mirror:
                 raise _OutOfStepError(f"asked to: {self._wish}")
             except TimeoutError:
                 pass
-            self._is_in_step()  # it has lasted so far
+            self._note_in_step()  # it has lasted so far
             is_quiet, looked_at = self.last_alive <= looked_at, self._clock.monotonic()
             if not is_quiet:
                 unanswered = 0

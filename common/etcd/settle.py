@@ -116,7 +116,7 @@ class _Tries:
         self.patience.note(error)
         await asyncio.sleep(AGAIN_S if for_good and bears is Bears.ALL else self.patience.pause_s(self.count))
 
-    async def is_open(self, doubt: Exception) -> None:
+    async def wait_while_open(self, doubt: Exception) -> None:
         """Returns when it is to be sent again."""
         self.count += 1
         self._go_on(doubt)
@@ -179,7 +179,7 @@ async def settle(
             case Fate.NEVER:
                 return Settled(done=False, answer=answer, revision=0, sent=float("-inf"))
             case Fate.OPEN:
-                await tries.is_open(tries.doubt)
+                await tries.wait_while_open(tries.doubt)
             case Fate.UNKNOWN:
                 raise UnsettledError(patience.in_doubt(tries.doubt), refusal=answer) from tries.doubt
             case never:

@@ -196,7 +196,7 @@ def look(standing: Standing, setting: Setting) -> Decided:
     return case.decided()
 
 
-def has_recovered(alert: Alert, came_to: CameTo) -> Event | None:
+def recovery_of(alert: Alert, came_to: CameTo) -> Event | None:
     """The event that says so; None: it has not."""
     newest = came_to.newest()
     ok_ms = came_to.success_ms or 0

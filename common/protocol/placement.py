@@ -189,7 +189,7 @@ def why_nobody(
     """
     members = tuple(members)
     past = sorted((one for one in away if is_eligible(spec, one.labels, one.slots)), key=lambda one: -one.seen_ms)
-    left = [_has_left(spec, one, now_ms) for one in past]
+    left = [_departure(spec, one, now_ms) for one in past]
     if left and not any(is_eligible(spec, one.labels, one.slots) for one in members):
         return in_short(left, most)
     if not members:
@@ -206,7 +206,7 @@ def why_nobody(
     return f"no worker that fits takes fires: {in_short([*reasons, *left], most)}"
 
 
-def _has_left(spec: JobSpec, one: Past, now_ms: int) -> str:
+def _departure(spec: JobSpec, one: Past, now_ms: int) -> str:
     asked = ", ".join(f"{name}={one.labels[name]}" for name in spec.workers)
     how = "stopped" if one.left in ("stopped", "drained") else "gone"
     return away_since(f"{one.worker}{f' ({asked})' if asked else ''}", one.seen_ms, how=how, now_ms=now_ms)

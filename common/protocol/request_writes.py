@@ -150,10 +150,10 @@ class RequestClaim:
 
     def earlier(self, refusal: TxnResult) -> Earlier:
         """What became of an earlier sending of this claim."""
-        fence = self.is_carried_out_in(refusal)
+        fence = self.fence_in(refusal)
         return fence if fence is not None else Fate.NEVER if self.is_over(refusal) else Fate.OPEN
 
-    def is_carried_out_in(self, refusal: TxnResult) -> int | None:
+    def fence_in(self, refusal: TxnResult) -> int | None:
         """The fence, where an earlier sending of this claim shows in what is there now."""
         run = refusal.one(_RUN)
         return run.create_revision if run is not None and run.value == self.entry.to_json() else None

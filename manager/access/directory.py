@@ -150,12 +150,12 @@ class Directory:
 
     # Who it is
 
-    async def has_token(self, token_id: str) -> None:
+    async def wait_for_token(self, token_id: str) -> None:
         """Returns once there is this token, or a moment later: another manager may have made it just now."""
         await self._changes.until(lambda: token_id in self.tokens, _ON_ITS_WAY_S)
 
-    async def has_session(self, digest: str) -> None:
-        """As `has_token`."""
+    async def wait_for_session(self, digest: str) -> None:
+        """As `wait_for_token`."""
         await self._changes.until(lambda: digest in self.sessions, _ON_ITS_WAY_S)
 
     def by_token(self, token_id: str, digest: str) -> Identity:

@@ -58,7 +58,7 @@ class TokenWay:
         if parts is None:
             raise LoginNeededError("Authorization: this is no token; they look like etcron_<id>_<secret>")
         await self._directory.ready()
-        await self._directory.has_token(parts[0])
+        await self._directory.wait_for_token(parts[0])
         return self._directory.by_token(parts[0], digest_of(parts[1]))
 
 
@@ -96,7 +96,7 @@ class SessionWay:
             return None
         await self._directory.ready()
         digest = digest_of(secret)
-        await self._directory.has_session(digest)
+        await self._directory.wait_for_session(digest)
         return self._directory.by_session(digest)[1]
 
 

@@ -48,7 +48,7 @@ class LogStoreAway:
         self._told: set[str] = set()
         self._again_s = 0.0
 
-    async def is_away(self, why: str) -> None:
+    async def note_away(self, why: str) -> None:
         """It has not answered; ``why``: in words."""
         now_s, now_ms = self._clock.monotonic(), self._clock.wall_ms()
         if self._since is None:
@@ -66,7 +66,7 @@ class LogStoreAway:
             }
         self._told |= {channel for channel, one in sent.items() if one.result()}
 
-    async def is_there(self) -> None:
+    async def note_back(self) -> None:
         """It answers. UnavailableError: it does not, after all."""
         if self._since is None:
             return

@@ -35,11 +35,11 @@ from common.notices.alerts import (
     Standing,
     Tell,
     decide,
-    has_recovered,
     key_of,
     look,
     looked_for,
     notices_of,
+    recovery_of,
 )
 from common.notices.applying import Applying, applying_to_job, applying_to_system, jobs_of_commands
 from common.notices.events import Event
@@ -174,11 +174,11 @@ class Notifier:
                     while election.leading:
                         wait_s = await term.turn()
                         self._turned_s = self._clock.monotonic()
-                        await self._away.is_there()
+                        await self._away.note_back()
                         await asyncio.sleep(wait_s)
                 except UnavailableError as error:
                     self._note(str(error), for_s=_UNANSWERED_S)
-                    await self._away.is_away(str(error))
+                    await self._away.note_away(str(error))
             except TermOverError:
                 _log.warning("another notifier leads by now, or may", extra={"action": "notifier.replaced"})
                 if await election.holds():
@@ -269,7 +269,7 @@ class Term:
         now_ms, settings, found = self._system.now_ms(), self._settings(), list[Event]()
         for key, alert in alerts:
             standing = self._standing(key)
-            if (event := has_recovered(alert, came_to.get(alert.event.job, NOTHING))) is not None:
+            if (event := recovery_of(alert, came_to.get(alert.event.job, NOTHING))) is not None:
                 found.append(event)
             elif look(standing, settings.of(alert.event)).standing != standing:
                 found.append(looked_for(alert, now_ms))

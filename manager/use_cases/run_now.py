@@ -221,11 +221,11 @@ class RunNow:
 
     def _known(self, call: _Call, there: Found) -> Asked | None:
         """The answer, where this very request or one with its dedupe key has been answered before."""
-        own = _is_live(there.own, call.now_ms)
+        own = _live(there.own, call.now_ms)
         if own is not None and own.answer is not None and own.status is not None:
             refuse_another_request(own, call.idempotency)
             return Asked(status=own.status, answer=own.answer, headers=own.headers, is_replayed=True)
-        first = _is_live(there.dedupe, call.now_ms)
+        first = _live(there.dedupe, call.now_ms)
         revision = there.job.create_revision if there.job is not None else 0
         if first is None or first.answer is None or first.job_create_revision != revision:
             return None
@@ -306,7 +306,7 @@ def granted(request: Request, seal: Seal) -> Request:
     return replace(request, grant=grant, expires_ms=expires_ms)
 
 
-def _is_live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
+def _live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
     """What is remembered there, as long as it counts; what cannot be read is written over."""
     try:
         remembered = None if kv is None else Remembered.from_json(kv.value)

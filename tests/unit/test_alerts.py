@@ -18,12 +18,12 @@ from common.notices.alerts import (
     Setting,
     Standing,
     decide,
-    has_recovered,
     key_of,
     look,
     looked_for,
     notices_of,
     recovered,
+    recovery_of,
 )
 from common.notices.applying import Applying, applying_to_job, applying_to_system, jobs_of_commands
 from common.notices.channels import Channel, ChannelKind
@@ -89,7 +89,7 @@ class _Case:
     def succeeds(self, number: int) -> None:
         """A success, as the notifier finds it when it looks for it."""
         self.successes.append(number)
-        if self.standing.alert is not None and (event := has_recovered(self.alert, self.came_to)) is not None:
+        if self.standing.alert is not None and (event := recovery_of(self.alert, self.came_to)) is not None:
             self.hears(event)
 
     def hears(self, event: Event) -> None:
@@ -366,7 +366,7 @@ def test_silent_job_is_over_with_its_next_success() -> None:
     case = _Case(successes=[1], now_ms=_NOON + _HOUR)
     case.hears(Event(kind=EventKind.SILENT, at_ms=case.now_ms, job="job", order=_order(1)))
     case.tells("ops: problem silent")
-    assert has_recovered(case.alert, case.came_to) is None
+    assert recovery_of(case.alert, case.came_to) is None
     case.succeeds(3700)
     case.tells("ops: recovered recovered")
 

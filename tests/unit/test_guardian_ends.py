@@ -100,7 +100,7 @@ def test_what_a_worker_starts_long_after_the_deadline_is_killed_and_not_given_up
     ends = Ends(INSTANCE)
     ends.begin(RUN, None, kill_at=100.0, endless=True)
     leader = leader_of(command)
-    ends.has_process(RUN, leader)
+    ends.found_process(RUN, leader)
     late = 100.0 + 2 * GIVE_UP_AFTER_KILL_S
     ends.look(late)
     command.wait()

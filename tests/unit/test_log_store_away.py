@@ -28,13 +28,13 @@ async def test_server_that_hangs_keeps_no_message_from_the_others() -> None:
     rules = {"ops": Rule(system=True, to=CHANNELS)}
     records, sender = SimpleNamespace(rules=rules), SimpleNamespace(send_unwritten=send)
     away = LogStoreAway(cast(Any, records), cast(Any, None), cast(Any, sender), clock=clock)
-    await away.is_away("no answer")
+    await away.note_away("no answer")
     assert begun == [], "one that restarts is back sooner"
     clock.advance(20_000)
     async with asyncio.timeout(60):
-        await away.is_away("no answer")
+        await away.note_away("no answer")
     assert sorted(begun) == sorted(CHANNELS)
 
     clock.advance(61_000)
-    await away.is_away("no answer")
+    await away.note_away("no answer")
     assert begun[len(CHANNELS) :] == ["first"], "who has it is not told again"

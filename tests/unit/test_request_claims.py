@@ -89,7 +89,7 @@ def test_only_a_run_as_it_was_sent_shows_that_a_claim_was_carried_out() -> None:
     claim = a_claim()
     of_another = replace(KV, value=RunEntry(state=EntryState.OPEN, worker="w2").to_json())
     for run, fence in ((None, None), (of_another, None), (replace(KV, value=claim.entry.to_json()), 3)):
-        assert claim.is_carried_out_in(answered(run, None, None, KV, KV)) == fence
+        assert claim.fence_in(answered(run, None, None, KV, KV)) == fence
 
 
 @pytest.mark.parametrize(("overlap", "meets"), [("skip", True), ("allow", False)])

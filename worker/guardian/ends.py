@@ -79,7 +79,7 @@ class Ends:
         end.kill_at, end.endless, end.given_up = min(end.kill_at, kill_at), endless, False
         end.begin_anew()
 
-    def has_process(self, run: str, leader: GroupLeader | None) -> None:
+    def found_process(self, run: str, leader: GroupLeader | None) -> None:
         """The run that is looked for has a process after all: it is this one, and no more are to come."""
         end = self._ends.get(run)
         if end is not None:

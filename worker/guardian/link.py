@@ -316,7 +316,7 @@ class GuardianLink:
         for message in heard:
             match message:
                 case Ready():
-                    self._is_ready()
+                    self._on_child_ready()
                 case Past(run=run):
                     if self._on_past(run_id := RunId.parse(run), False):
                         self._say(Ending(str(run_id)))
@@ -327,7 +327,7 @@ class GuardianLink:
                 case _:
                     raise ValueError(f"not for a worker: {message}")
 
-    def _is_ready(self) -> None:
+    def _on_child_ready(self) -> None:
         assert self._child is not None
         self._ready.set()
         self._away_since, self._failed_starts = None, 0

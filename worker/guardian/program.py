@@ -121,9 +121,9 @@ class Guardian:
                 self._guarded.intend(message)
                 self._look_at = min(self._look_at, self._clock.boottime() + _LOOK_FOR_INTENTS_S)
                 if message.pid is not None:
-                    self._has_process(Group(message.run, message.pid, message.began, message.told))
+                    self._on_group(Group(message.run, message.pid, message.began, message.told))
             case Group():
-                self._has_process(message)
+                self._on_group(message)
             case Over(run=run):
                 self._over(run)
             case Adopt():
@@ -138,7 +138,7 @@ class Guardian:
             case _:
                 raise ValueError(f"not for a guardian: {message}")
 
-    def _has_process(self, group: Group) -> None:
+    def _on_group(self, group: Group) -> None:
         run = group.run
         guarded = self._guarded.get(run)
         if guarded is None:
@@ -154,7 +154,7 @@ class Guardian:
             _log.warning("cannot look at the process of %s: %s", run, error, extra={"action": "guardian.blind"})
         if leader is not None:
             self._leaders[run] = leader
-        self._ends.has_process(run, leader)
+        self._ends.found_process(run, leader)
 
     def _over(self, run: str) -> None:
         self._guarded.over(run)

@@ -144,7 +144,7 @@ class Settlement:
 
     def over(self, run: Run) -> None:
         """Nothing is left any more of a run that was ending, or it is given up: its lock may be freed."""
-        self._table.is_over(run)
+        self._table.clear_ending(run)
         if self._ending.pop(run.run_id, None) is run:
             self._unlock(run)
         elif (refused := self._refused_ending.pop(run.run_id, None)) is not None:
@@ -238,15 +238,15 @@ class Settlement:
             for run, record, outcome in told:
                 self._busy -= 1
                 if isinstance(outcome, EtcronError):
-                    self._is_refused(run, record, outcome)
+                    self._on_refused(run, record, outcome)
                 else:
-                    self._is_safe(run, record)
+                    self._on_recorded(run, record)
 
     def _take_answer(self, run: Run | None, record: RunRecord, outcome: int | EtcronError) -> None:
         self._told.append((run, record, outcome))
         self._recording.set()
 
-    def _is_safe(self, run: Run | None, record: RunRecord) -> None:
+    def _on_recorded(self, run: Run | None, record: RunRecord) -> None:
         self._on_spool(None)
         if run is not None and run.is_ending:
             self._ending[run.run_id] = run
@@ -255,7 +255,7 @@ class Settlement:
         if run is not None or record.run_id in self._finals:
             self._wait_for_store(record.run_id, run)
 
-    def _is_refused(self, run: Run | None, record: RunRecord, error: EtcronError) -> None:
+    def _on_refused(self, run: Run | None, record: RunRecord, error: EtcronError) -> None:
         self._on_spool(str(error))
         short = record.without_output(f"the spool refused its output: {error}")
         if run is not None and run.is_ending:

@@ -158,7 +158,7 @@ class Executor:
         )
         self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
         self._memory = MemoryWatch(self._runs)
-        self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared, on_stuck=self._is_stuck)
+        self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared, on_stuck=self._on_stuck_remains)
         give_commands_default_signals()
         kernel_has_group_pidfds()  # asked now: when it is needed, there may be no descriptor to ask with
 
@@ -461,7 +461,7 @@ class Executor:
             self._reap(run)
         self._finish(run, survivors)
 
-    def _is_stuck(self, remains: Remains) -> None:
+    def _on_stuck_remains(self, remains: Remains) -> None:
         self._stuck.add(remains.run_id)
         self._be_idle()
         self._on_stuck(remains.run_id)

@@ -75,7 +75,7 @@ def _settled(w: Worker, claim: RequestClaim, session: Session) -> Flow[None]:
         if answer.succeeded:
             w.claimed(_run(claim, session, answer.revision, sent))
             return
-        fence = claim.is_carried_out_in(answer) if doubtful else None
+        fence = claim.fence_in(answer) if doubtful else None
         if fence is not None:
             w.claimed(_run(claim, session, fence, NEVER_SENT))  # nobody knows when: it needs a new stamp
             return

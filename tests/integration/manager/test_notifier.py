@@ -522,7 +522,7 @@ async def test_notifier_that_cannot_tell_of_the_log_store_takes_no_manager_down(
     async def away(_: object, epoch: int) -> bool:
         raise UnavailableError("the log store is away")
 
-    monkeypatch.setattr(LogStoreAway, "is_away", fail)
+    monkeypatch.setattr(LogStoreAway, "note_away", fail)
     monkeypatch.setattr(Alerts, "take", away)
     async with managing(place) as manager, running(manager.parts.presence.run(), manager.parts.notifier.run()) as loops:
         await wait_until(lambda: bool(tries), description="it has tried")
