@@ -199,12 +199,6 @@ class EtcdClient:
         request = _rpc.messages.DeleteRangeRequest(key=to_bytes(key))
         return bool((await self._calls.write("delete", request, what=f"delete {key}")).deleted)
 
-    async def delete_prefix(self, prefix: str) -> int:
-        """Deletes every key that starts with the prefix; returns their number."""
-        stem = to_bytes(prefix)
-        request = _rpc.messages.DeleteRangeRequest(key=stem or b"\0", range_end=range_end(stem))
-        return int((await self._calls.write("delete", request, what=f"delete {prefix}*")).deleted)
-
     async def txn(self, txn: Txn) -> TxnResult:
         """Carried out whole, at one revision. Where it does not write, another member is asked if one does not answer.
 

@@ -27,7 +27,6 @@ from common.protocol.txn import (
 )
 
 _OPERAND_OF = {
-    Target.VERSION: "version",
     Target.CREATE_REVISION: "create_revision",
     Target.MOD_REVISION: "mod_revision",
     Target.VALUE: "value",

@@ -409,7 +409,7 @@ class JobSpec:
 
         The document and its objects are the caller's; lists within these are not to be changed.
         """
-        plain, objects = _plain(), _PLAIN_OBJECTS
+        plain, objects = _defaults(), _PLAIN_OBJECTS
         document = plain.copy()
         # A list of jobs is spelled by this, and of most fields a job has the default.
         for value, (name, default, write) in zip(_VALUES(self), _writers(), strict=True):
@@ -443,7 +443,6 @@ def _members() -> Mapping[str, Member]:
 
 
 _defaults: Final = cache(JobSpec.defaults)
-_plain: Final = _defaults
 _PLAIN_OBJECTS: Final = ("misfire", "retry", "env", "secrets", "secretFiles", "labels", "workers", "links", "notify")
 """The fields whose default is an object or a list: each document has its own."""
 

@@ -21,7 +21,6 @@ class Relation(IntEnum):
 class Target(IntEnum):
     """What of a key is compared (etcd's numbers)."""
 
-    VERSION = 0
     CREATE_REVISION = 1
     MOD_REVISION = 2
     VALUE = 3

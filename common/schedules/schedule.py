@@ -158,20 +158,6 @@ class Schedule(ABC):
             at = self.next_after_ms(at)
         return fires
 
-    def next_after(self, t: datetime) -> datetime | None:
-        """The first fire strictly later than ``t``, in UTC; None when there is none. ValueError when t is naive."""
-        return _from_ms(self.next_after_ms(_floor_ms(t)))
-
-    def last_before(self, t: datetime) -> datetime | None:
-        """The last fire strictly earlier than ``t``, in UTC; None when there is none. ValueError when t is naive."""
-        ms = _floor_ms(t)
-        # Microseconds that the floor cut off still lie after a fire on that millisecond.
-        return _from_ms(self.last_before_ms(ms + 1 if t.microsecond % 1000 else ms))
-
-    def fires_between(self, lo: datetime, hi: datetime, limit: int) -> list[datetime]:
-        """The fires in (lo, hi], oldest first, at most ``limit``, in UTC. ValueError when lo or hi is naive."""
-        return [from_ms(at) for at in self.fires_between_ms(_floor_ms(lo), _floor_ms(hi), limit)]
-
     def upcoming(self, t: datetime, n: int) -> list[Fire]:
         """The next ``n`` fires strictly later than ``t``, ready to be shown; fewer when the schedule ends."""
         fires: list[Fire] = []
@@ -332,7 +318,7 @@ def parse_cron(expr: str, *, timezone: str = "UTC", job: str = "") -> CronSchedu
 
     ``job`` is the job's name, from which ``H`` takes its value. Equal arguments give one shared object. Raises
     ScheduleError, and nothing else, for any text that is not valid; its ``field`` names the cron field, ``timezone`` or
-    ``expression``. A valid schedule may have no later fire: next_after then gives None.
+    ``expression``. A valid schedule may have no later fire: next_after_ms then gives None.
     """
     return _shared_schedule(expr, timezone, job if uses_hash(expr) else "")
 
@@ -354,7 +340,3 @@ def _floor_ms(t: datetime) -> int:
     if t.utcoffset() is None:
         raise ValueError(f"a naive datetime ({t.isoformat()}) names no instant; give it a tzinfo, e.g. datetime.UTC")
     return to_ms(t)
-
-
-def _from_ms(ms: int | None) -> datetime | None:
-    return None if ms is None else from_ms(ms).astimezone(UTC)

@@ -23,6 +23,7 @@ from common.json_text import dumps
 from common.protocol.access_keys import AccessKeys
 from manager.access.directory import Directory
 from manager.access.passwords import Passwords
+from tests.support.clearing import delete_prefix
 from tests.support.managing import Managed
 from tests.support.waiting import wait_until
 
@@ -155,7 +156,7 @@ class Accessing:
         """Nobody has an account, a right, a token or a session any more."""
         keys = self.keys
         for prefix in (keys.users, keys.services, keys.bindings, keys.tokens, keys.sessions, keys.links):
-            await self.etcd.delete_prefix(prefix)
+            await delete_prefix(self.etcd, prefix)
         await self.known(await self.etcd.put(keys.prefix + "test/marker", b""))
 
     async def known(self, revision: int) -> None:

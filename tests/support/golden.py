@@ -33,7 +33,7 @@ PRODUCT: Final = ("common", "worker", "manager", "cli")
 WRITE: Final = "ETCRON_GOLDEN"
 _NO_ANSWER: Final = "none"
 _SENDING: Final = {"txn"}
-_WRITING: Final = {"put", "delete", "delete_prefix"}
+_WRITING: Final = {"put", "delete"}
 _CLIENTS: Final = {"client", "_client", "etcd", "_etcd"}
 _BUILDING: Final = {"Put", "Delete", "RunRecord"}
 _RELATIONS: Final = {Relation.EQUAL: "==", Relation.GREATER: ">", Relation.LESS: "<"}

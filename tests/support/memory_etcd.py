@@ -25,9 +25,9 @@ _RELATIONS: Final[Mapping[Relation, Callable[[Any, Any], bool]]] = {
     Relation.EQUAL: operator.eq, Relation.GREATER: operator.gt, Relation.LESS: operator.lt,
 }  # fmt: skip
 _TARGETS: Final[Mapping[Target, Callable[[KeyValue], Any]]] = {
-    Target.VERSION: operator.attrgetter("version"), Target.CREATE_REVISION: operator.attrgetter("create_revision"),
-    Target.MOD_REVISION: operator.attrgetter("mod_revision"), Target.VALUE: operator.attrgetter("value"),
-    Target.LEASE: operator.attrgetter("lease"),
+    Target.CREATE_REVISION: operator.attrgetter("create_revision"),
+    Target.MOD_REVISION: operator.attrgetter("mod_revision"),
+    Target.VALUE: operator.attrgetter("value"), Target.LEASE: operator.attrgetter("lease"),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from common.schedules.schedule import parse_cron
+from tests.support.schedules import last_before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +151,7 @@ def test_backwards_finds_the_same_fires(case: Clocks) -> None:
     expected = [datetime.fromisoformat(fire) for fire in case.fires]
     found = []
     before: datetime | None = expected[-1] + timedelta(microseconds=1)
-    while before is not None and (before := schedule.last_before(before)) is not None and before > after:
+    while before is not None and (before := last_before(schedule, before)) is not None and before > after:
         found.append(before)
     assert found[::-1] == expected
 

@@ -12,6 +12,7 @@ from common.errors import ScheduleError
 from common.instants import to_ms
 from common.schedules.schedule import Fire, Schedule, parse_cron, tzdata_version
 from common.schedules.zones import load_zone, zone_names
+from tests.support.schedules import fires_between, last_before, next_after
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -20,10 +21,10 @@ MICROSECOND = timedelta(microseconds=1)
 def test_next_is_strictly_later_and_last_strictly_earlier() -> None:
     daily = parse_cron("0 0 12 * * * *")
     day = timedelta(days=1)
-    assert daily.next_after(NOON) == NOON + day
-    assert daily.next_after(NOON - MICROSECOND) == NOON
-    assert daily.last_before(NOON) == NOON - day
-    assert daily.last_before(NOON + MICROSECOND) == NOON
+    assert next_after(daily, NOON) == NOON + day
+    assert next_after(daily, NOON - MICROSECOND) == NOON
+    assert last_before(daily, NOON) == NOON - day
+    assert last_before(daily, NOON + MICROSECOND) == NOON
 
 
 def test_milliseconds_are_strict_too() -> None:
@@ -37,31 +38,24 @@ def test_milliseconds_are_strict_too() -> None:
 def test_between_leaves_out_the_lower_bound_and_takes_the_upper_one() -> None:
     hourly = parse_cron("@hourly")
     hours = [NOON + timedelta(hours=number) for number in range(5)]
-    assert hourly.fires_between(hours[0], hours[4], 100) == hours[1:]
-    assert hourly.fires_between(hours[0], hours[4], 2) == hours[1:3]
-    assert hourly.fires_between(hours[0], hours[4], 0) == []
-    assert hourly.fires_between(hours[4], hours[0], 100) == []
+    assert fires_between(hourly, hours[0], hours[4], 100) == hours[1:]
+    assert fires_between(hourly, hours[0], hours[4], 2) == hours[1:3]
+    assert fires_between(hourly, hours[0], hours[4], 0) == []
+    assert fires_between(hourly, hours[4], hours[0], 100) == []
 
 
 def test_answers_are_aware_utc_whatever_zone_asks() -> None:
     asked = NOON.astimezone(timezone(timedelta(hours=-11)))
-    answer = parse_cron("@hourly", timezone="Asia/Kathmandu").next_after(asked)
-    assert answer is not None
-    assert answer.tzinfo is UTC
-    assert answer.isoformat() == "2026-05-04T12:15:00+00:00"
+    [fire] = parse_cron("@hourly", timezone="Asia/Kathmandu").upcoming(asked, 1)
+    assert fire.at.tzinfo is UTC
+    assert fire.at.isoformat() == "2026-05-04T12:15:00+00:00"
 
 
 def test_naive_datetime_is_refused_in_words() -> None:
     naive = datetime(2026, 5, 4, 12)  # noqa: DTZ001
     schedule = parse_cron("@hourly")
-    for call in (
-        lambda: schedule.next_after(naive),
-        lambda: schedule.last_before(naive),
-        lambda: schedule.fires_between(naive, NOON, 1),
-        lambda: schedule.upcoming(naive, 1),
-    ):
-        with pytest.raises(ValueError, match="naive datetime"):
-            call()
+    with pytest.raises(ValueError, match="naive datetime"):
+        schedule.upcoming(naive, 1)
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
@@ -69,14 +63,14 @@ def test_naive_datetime_is_refused_in_words() -> None:
 def test_times_before_and_after_all_years_are_answered(expr: str, zone: str) -> None:
     schedule = parse_cron(expr, timezone=zone)
     earliest, latest = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-    first, last = schedule.next_after(earliest), schedule.last_before(latest)
+    first, last = next_after(schedule, earliest), last_before(schedule, latest)
     assert first is not None
     assert last is not None
     info = load_zone(zone).info
     assert first.astimezone(info).replace(tzinfo=None) == datetime(1970, 1, 1)  # noqa: DTZ001
     assert last.astimezone(info).year == 2199
-    assert schedule.last_before(first) is schedule.last_before(earliest) is None
-    assert schedule.next_after(last) is schedule.next_after(latest) is None
+    assert last_before(schedule, first) is last_before(schedule, earliest) is None
+    assert next_after(schedule, last) is next_after(schedule, latest) is None
     assert schedule.next_after_ms(-(10**30)) == to_ms(first)
     assert schedule.last_before_ms(10**30) == to_ms(last)
     assert schedule.next_after_ms(10**30) is schedule.last_before_ms(-(10**30)) is None
@@ -84,8 +78,8 @@ def test_times_before_and_after_all_years_are_answered(expr: str, zone: str) -> 
 
 def test_there_is_nothing_after_the_last_year_of_a_list() -> None:
     schedule = parse_cron("0 0 0 1 1 * 2020,2024", timezone="Europe/Berlin")
-    assert schedule.next_after(NOON) is None
-    assert schedule.last_before(NOON) == datetime(2023, 12, 31, 23, tzinfo=UTC)
+    assert next_after(schedule, NOON) is None
+    assert last_before(schedule, NOON) == datetime(2023, 12, 31, 23, tzinfo=UTC)
     assert schedule.upcoming(NOON, 5) == []
 
 
@@ -131,9 +125,9 @@ class EveryMinute(Schedule):
 def test_other_triggers_get_the_whole_face_from_two_steps() -> None:
     every = EveryMinute()
     minute = timedelta(minutes=1)
-    assert every.next_after(NOON) == NOON + minute
-    assert every.last_before(NOON) == NOON - minute
-    assert every.fires_between(NOON, NOON + 2 * minute, 9) == [NOON + minute, NOON + 2 * minute]
+    assert next_after(every, NOON) == NOON + minute
+    assert last_before(every, NOON) == NOON - minute
+    assert fires_between(every, NOON, NOON + 2 * minute, 9) == [NOON + minute, NOON + 2 * minute]
     assert every.upcoming(NOON, 1) == [Fire(at=NOON + minute, local=NOON + minute)]
 
 

@@ -28,6 +28,7 @@ from manager.use_cases.drains import Drained
 from manager.use_cases.kills import KillOutcome
 from manager.use_cases.run_now import Wanted
 from tests.support.access import Accessing
+from tests.support.clearing import delete_prefix
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
@@ -141,7 +142,7 @@ async def comes_again(manager: Managed) -> None:
 
 
 async def asked_and_run(manager: Managed) -> None:
-    await manager.etcd.delete_prefix(manager.keys.requests)
+    await delete_prefix(manager.etcd, manager.keys.requests)
 
 
 # What is sent

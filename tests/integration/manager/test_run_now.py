@@ -23,6 +23,7 @@ from common.protocol.run import EntryState, Trigger
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Put, Txn
 from manager.api.run_now import MAX_BYTES
+from tests.support.clearing import delete_prefix
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
 from tests.support.proxy import Mode, Proxy
@@ -215,7 +216,7 @@ async def test_an_answer_that_got_lost_asks_for_nothing_twice(
             if asks and not proxy.cuts:
                 proxy.set(Mode.CUT_REPLY)
             elif asks:
-                await manager.etcd.delete_prefix(manager.keys.requests)
+                await delete_prefix(manager.etcd, manager.keys.requests)
             return await txn(transaction)
 
         monkeypatch.setattr(manager.parts.etcd, "txn", cut)

@@ -12,6 +12,7 @@ from common.protocol.member import Member
 from common.protocol.roster import KEPT_MS, MOST_KEPT, Left, RosterEntry
 from common.protocol.txn import Put, Txn
 from tests.support.background import running
+from tests.support.clearing import delete_prefix
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
 from worker.lead.leader import Term
@@ -50,7 +51,7 @@ class Office:
         await wait_until(lambda: name in self.roster.live, description=f"{name} is seen")
 
     async def go(self, name: str) -> None:
-        await self.world.etcd.delete_prefix(self.keys.worker_sessions(name))
+        await delete_prefix(self.world.etcd, self.keys.worker_sessions(name))
         await wait_until(lambda: name not in self.roster.live, description=f"{name} has gone")
 
     async def perform(self, after_s: float = 0) -> dict[str, RosterEntry]:
