@@ -23,10 +23,10 @@ from common.jobs.kinds import (
     AnyText,
     Choice,
     Kind,
-    Member,
-    Members,
     Named,
     Number,
+    Object,
+    ObjectField,
     Pattern,
     Several,
     Truth,
@@ -55,7 +55,7 @@ from common.schedules.schedule import Schedule, parse_cron
 from common.schedules.triggers import AtSchedule, EverySchedule, NoFires, Union, Window
 
 MAX_OUTPUT_LIMIT_BYTES: Final = 8 * 1024 * 1024
-MAX_ENTRIES: Final = 100
+MOST_NAMES: Final = 100
 """Of ``env``, of ``labels`` and of ``workers``."""
 MAX_VALUE_LENGTH: Final = 4_096
 NEWER: Final[Mapping[str, bool]] = {
@@ -139,7 +139,7 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _VALUE: Final = AnyText(longest=MAX_VALUE_LENGTH)
 ENV: Final = Named(
-    pattern="[A-Za-z_][A-Za-z0-9_]*", what="environment", of=_VALUE, most=MAX_ENTRIES, example='{"LEVEL": "debug"}',
+    pattern="[A-Za-z_][A-Za-z0-9_]*", what="environment", of=_VALUE, most=MOST_NAMES, example='{"LEVEL": "debug"}',
     reserved="ETCRON_",
 )  # fmt: skip
 
@@ -153,18 +153,16 @@ _SECRETS: Final = Named(
 
 
 def _labels(of: Kind, example: str) -> Named:
-    return Named(pattern="[A-Za-z0-9][A-Za-z0-9._/-]*", what="label", of=of, most=MAX_ENTRIES, example=example)
+    return Named(pattern="[A-Za-z0-9][A-Za-z0-9._/-]*", what="label", of=of, most=MOST_NAMES, example=example)
 
 
 def _path(example: str) -> Pattern:
     return Pattern(pattern=r"/[^\x00]*", form=f"an absolute path such as `{example}`", longest=4_095)
 
 
-_MISFIRE: Final = Members(of=Misfire, name="misfire", example='{"policy": "latest", "graceSeconds": 60}')
+_MISFIRE: Final = Object(of=Misfire, name="misfire", example='{"policy": "latest", "graceSeconds": 60}')
 LABELS: Final = _labels(_VALUE, '{"team": "billing"}')
-SELECTOR: Final = _labels(
-    Several(of=_VALUE, what="values", most=MAX_ENTRIES), '{"zone": "eu", "gpu": ["a100", "h100"]}'
-)
+SELECTOR: Final = _labels(Several(of=_VALUE, what="values", most=MOST_NAMES), '{"zone": "eu", "gpu": ["a100", "h100"]}')
 _USER: Final = Pattern(
     pattern=r"[A-Za-z_][A-Za-z0-9._-]*\$?", form="a name of a system user such as `www-data`", longest=32
 )
@@ -438,7 +436,7 @@ _PUT_NAME, _PUT_COMMAND = (vars(JobSpec)[name].__set__ for name in ("name", "com
 
 
 @cache
-def _members() -> Mapping[str, Member]:
+def _members() -> Mapping[str, ObjectField]:
     return members_of(JobSpec)
 
 

@@ -22,7 +22,7 @@ from pydantic_core import CoreSchema, ValidationError, core_schema
 
 from common.errors import Problem
 from common.jobs.reading import (
-    NEEDED,
+    REMEDY_ERROR,
     all_wrong,
     check_unicode,
     key_path,
@@ -357,7 +357,7 @@ class Named(Kind):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Members(Kind):
+class Object(Kind):
     """An object of known fields, each of which may be left out: a dataclass whose fields have kinds."""
 
     of: type[Any]
@@ -370,7 +370,7 @@ class Members(Kind):
     limits: str = ""
 
     @cached_property
-    def members(self) -> Mapping[str, Member]:
+    def members(self) -> Mapping[str, ObjectField]:
         """Its fields, by their names in JSON."""
         return members_of(self.of)
 
@@ -396,7 +396,7 @@ class Members(Kind):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ObjectField:
     """A field of an object: its name in JSON, the attribute that it becomes, and what is said of it."""
 
     name: str
@@ -434,12 +434,12 @@ def says(name: str, meaning: str, example: Any, **shown: Unpack[Shown]) -> Any:
     return Field(alias=name, description=meaning, examples=[example], json_schema_extra=extra)
 
 
-def members_of(owner: type[Any]) -> Mapping[str, Member]:
+def members_of(owner: type[Any]) -> Mapping[str, ObjectField]:
     """The fields of a dataclass, by their names in JSON; each is annotated with its type, its kind and its meaning."""
     hints, found = get_type_hints(owner, include_extras=True), {}
     for field in fields(owner):
         _, kind, about = get_args(hints[field.name])
-        found[about.alias] = Member(
+        found[about.alias] = ObjectField(
             name=about.alias, attribute=field.name, kind=kind, meaning=about.description, example=about.examples[0],
             shown=about.json_schema_extra["shown"],
             is_needed=field.default is MISSING and field.default_factory is MISSING,
@@ -448,7 +448,7 @@ def members_of(owner: type[Any]) -> Mapping[str, Member]:
 
 
 def read_members(
-    document: Mapping[str, Any], read: Callable[[dict[str, Any]], T], members: Mapping[str, Member], *, of: str
+    document: Mapping[str, Any], read: Callable[[dict[str, Any]], T], members: Mapping[str, ObjectField], *, of: str
 ) -> tuple[T | None, list[Problem]]:
     """What pydantic makes of an object's members, and every mistake in it. A null is as if left out."""
     said, problems, made = {}, [], None
@@ -464,7 +464,7 @@ def read_members(
     return made, problems + list(unknown(document, members, of=of))
 
 
-def written(value: Any, members: Mapping[str, Member]) -> dict[str, Any]:
+def written(value: Any, members: Mapping[str, ObjectField]) -> dict[str, Any]:
     """An object as JSON: each member by its name; what it does not have is null."""
     document = {}
     for name, member in members.items():
@@ -495,4 +495,4 @@ def or_null(schema: Schema) -> Schema:
 
 def _needed(schema: CoreSchema, remedy: str) -> CoreSchema:
     """The same, with the remedy in place of pydantic's words."""
-    return core_schema.custom_error_schema(schema, custom_error_type=NEEDED, custom_error_message=remedy)
+    return core_schema.custom_error_schema(schema, custom_error_type=REMEDY_ERROR, custom_error_message=remedy)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from common.jobs.kinds import AnyText, Choice, Members, Number, Pattern, Several, says
+from common.jobs.kinds import AnyText, Choice, Number, Object, Pattern, Several, says
 from common.jobs.values import JobName
 from common.verdicts import FAILURES, OF_JOBS, EventKind
 
@@ -57,10 +57,10 @@ class Notify:
 
 
 LINKS: Final = Several(
-    of=Members(of=Link, name="a link", example='{"title": "Runbook", "url": "https://wiki.example.com/backup"}'),
+    of=Object(of=Link, name="a link", example='{"title": "Runbook", "url": "https://wiki.example.com/backup"}'),
     what="links", least=0, most=MOST_LINKS, alone=False,
 )  # fmt: skip
 NOTIFY: Final = Several(
-    of=Members(of=Notify, name="notify", example='{"to": "ops", "on": ["failed", "output"]}'),
+    of=Object(of=Notify, name="notify", example='{"to": "ops", "on": ["failed", "output"]}'),
     what="entries", least=0, most=MOST_NOTIFY, alone=False,
 )  # fmt: skip

@@ -21,7 +21,7 @@ from common.errors import InvalidInputError, Problem
 
 MAX_UNKNOWN: Final = 50
 """So many unknown fields are told one by one."""
-NEEDED: Final = "needed"
+REMEDY_ERROR: Final = "needed"
 """Of pydantic's errors: the message is the remedy."""
 _WRONG: Final = "wrong"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)

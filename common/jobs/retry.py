@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Annotated, Any, Final
 
 from common.errors import Problem
-from common.jobs.kinds import Members, Number, Several, Truth, says
+from common.jobs.kinds import Number, Object, Several, Truth, says
 from common.jobs.reading import all_wrong
 from common.jobs.values import MAX_SECONDS
 
@@ -70,4 +70,4 @@ def _check(retry: Any) -> None:
         raise all_wrong([Problem(field="delaySeconds", message=message, remedy=remedy)])
 
 
-RETRY: Final = Members(of=Retry, name="retry", example='{"limit": 3, "delaySeconds": 10}', also=_check)
+RETRY: Final = Object(of=Retry, name="retry", example='{"limit": 3, "delaySeconds": 10}', also=_check)

@@ -18,7 +18,7 @@ from common.instants import Duration, parse_duration
 from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Schema, Several, or_null
 from common.jobs.reading import all_wrong, problems_of, shown, text, unknown, wrong
 from common.schedules.cron import MAX_EXPRESSION_CHARACTERS
-from common.schedules.job_calendar import MAX_ENTRIES, NEEDED, Calendar, check_entry
+from common.schedules.job_calendar import ENTRY_FORM, MOST_DATES, Calendar, check_entry
 from common.schedules.moment import Moment, parse_moment
 from common.schedules.schedule import parse_cron
 from common.schedules.zones import load_zone, zone_names
@@ -261,7 +261,7 @@ class CalendarEntry(Kind):
         return {"type": "string", "pattern": rf"^({_DATE}(/{_DATE})?|{_YEAR_DAY}(/{_YEAR_DAY})?)$"}
 
     def read(self, value: Any) -> str:
-        entry = text(value, NEEDED)
+        entry = text(value, ENTRY_FORM)
         try:
             check_entry(entry)
         except ValueError as error:
@@ -269,7 +269,7 @@ class CalendarEntry(Kind):
         return entry
 
 
-_DATES: Final = Several(of=CalendarEntry(), what="dates", most=MAX_ENTRIES, alone=False)
+_DATES: Final = Several(of=CalendarEntry(), what="dates", most=MOST_DATES, alone=False)
 _MODES: Final = ("exclude", "include")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from common.access.fields import SelectorField
 from common.access.selectors import Selector
 from common.errors import Problem
-from common.jobs.kinds import AnyText, Members, Number, Several, says
+from common.jobs.kinds import AnyText, Number, Object, Several, says
 from common.jobs.values import JobName
 from common.notices.forms import Form
 from common.protocol.keys import MAX_MARK_MS
@@ -41,7 +41,7 @@ class Silence:
     jobs: Annotated[tuple[str, ...], Several(
         of=JobName(), what="jobs", least=0, most=MOST_JOBS, alone=False, unique=True), says(
         "jobs", "the jobs that it is for, by name", ["nightly-report"])] = ()  # fmt: skip
-    alert: Annotated[AlertOf | None, Members(
+    alert: Annotated[AlertOf | None, Object(
         of=AlertOf, name="alert", example='{"job": "nightly-report", "sinceMs": 1774742400000}'), says(
         "alert", "it acknowledges this alert, and is over with it",
         {"job": "nightly-report", "sinceMs": 1_774_742_400_000})] = None  # fmt: skip

@@ -22,8 +22,8 @@ from common.schedules.days import EPOCH_ORDINAL, EVERY_DAY, YEARS, Days, days_wr
 from common.schedules.schedule import Fire, Schedule
 from common.schedules.zones import Zone, load_zone
 
-MAX_ENTRIES: Final = 500
-NEEDED: Final = "a date (2026-12-24), a span (2026-12-24/2027-01-06), or either for every year (12-24, 12-24/01-06)"
+MOST_DATES: Final = 500
+ENTRY_FORM: Final = "a date (2026-12-24), a span (2026-12-24/2027-01-06), or either for every year (12-24, 12-24/01-06)"
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _DAY_OF_YEAR = re.compile(r"\d{2}-\d{2}", re.ASCII)
@@ -197,7 +197,7 @@ class _YearlySpan:
 def _parse_entry(text: str) -> _Span | _YearlySpan:
     ends = text.split("/")
     if len(ends) > 2:
-        raise ValueError(NEEDED)
+        raise ValueError(ENTRY_FORM)
     if _all_match(_DATE, ends):
         first, last = _date(ends[0]), _date(ends[-1])
         if last < first:
@@ -205,7 +205,7 @@ def _parse_entry(text: str) -> _Span | _YearlySpan:
         return first, last
     if _all_match(_DAY_OF_YEAR, ends):
         return _YearlySpan(_day_of_year(ends[0]), _day_of_year(ends[-1]))
-    raise ValueError(NEEDED)
+    raise ValueError(ENTRY_FORM)
 
 
 def _all_match(form: re.Pattern[str], texts: Iterable[str]) -> bool:

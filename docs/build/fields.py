@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from common.jobs.job import TRIGGERS, JobSpec
-from common.jobs.kinds import Member, Members, Several, members_of
+from common.jobs.kinds import Object, ObjectField, Several, members_of
 
 _HEAD: Final = """\
 # The fields of a job
@@ -27,11 +27,11 @@ def page() -> str:
     for field in members_of(JobSpec).values():
         default = "one is needed" if field.name in TRIGGERS else _default(field, defaults[field.name])
         rows.append(_row(field.name, field, default))
-        if isinstance(field.kind, Members):
+        if isinstance(field.kind, Object):
             for member in field.kind.members.values():
                 value = _code(defaults[field.name][member.name])
                 rows.append(_row(f"{field.name}.{member.name}", member, value))
-        elif isinstance(field.kind, Several) and isinstance(field.kind.of, Members):
+        elif isinstance(field.kind, Several) and isinstance(field.kind.of, Object):
             plain = {one.name: one.default for one in fields(field.kind.of.of)}
             rows += [
                 _row(f"{field.name}[].{member.name}", member, _default(member, plain[member.attribute] or None))
@@ -40,12 +40,12 @@ def page() -> str:
     return _HEAD + "".join(rows)
 
 
-def _row(path: str, field: Member, default: str) -> str:
+def _row(path: str, field: ObjectField, default: str) -> str:
     cells = (f"`{path}`", field.kind.type, default, field.kind.limits, field.meaning)
     return f"| {' | '.join(cells)} |\n".replace("  ", " ")
 
 
-def _default(field: Member, value: Any) -> str:
+def _default(field: ObjectField, value: Any) -> str:
     if field.is_needed:
         return "needed"
     if value is None or value == "":

@@ -15,7 +15,7 @@ from aiohttp import web
 from common.access.audit_chain import Outcome
 from common.access.rights import Rights, Role
 from common.errors import EtcronError, Problem
-from common.jobs.job import LABELS, MAX_ENTRIES, JobSpec
+from common.jobs.job import LABELS, MOST_NAMES, JobSpec
 from common.jobs.kinds import AnyText, Choice, Kind, Named, Number, Schema, Several, says
 from common.jobs.reader import parse_job
 from common.jobs.reading import shown, wrong
@@ -69,7 +69,7 @@ class AnyName(Kind):
 
 
 _NAMES_OF_LABELS: Final = Several(
-    of=AnyText(longest=128), what="names of labels", least=0, most=MAX_ENTRIES, alone=False
+    of=AnyText(longest=128), what="names of labels", least=0, most=MOST_NAMES, alone=False
 )
 _REVISIONS: Final = Named(
     pattern=NAME_PATTERN.strip("^$"), what="job", most=MAX_NAMES, example='{"backup": 1234}',

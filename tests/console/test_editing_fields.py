@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Request, Route, expect
 
 from common.jobs.job import JobSpec
-from common.jobs.kinds import Members, members_of
+from common.jobs.kinds import Object, members_of
 from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, findings, overflow, settled
 from tests.console.form import (
     EVERYTHING,
@@ -31,7 +31,7 @@ def names_of_the_model() -> set[str]:
     """Every field, those within an object by its path."""
     names: set[str] = set()
     for name, one in members_of(JobSpec).items():
-        inner = one.kind.members if isinstance(one.kind, Members) else ()
+        inner = one.kind.members if isinstance(one.kind, Object) else ()
         names |= {f"{name}.{member}" for member in inner} or {name}
     return names
 

@@ -12,7 +12,7 @@ import pytest
 from cli.manifests.files import Manifest, read_manifests
 from cli.manifests.yaml_text import read_documents
 from common.jobs.job import JobSpec
-from common.jobs.kinds import Members, members_of
+from common.jobs.kinds import Object, members_of
 from common.jobs.reader import parse_job
 from common.schedules.moment import parse_moment
 from manager.views.advice import schedule_problems
@@ -37,7 +37,7 @@ def all_paths() -> set[str]:
     nested = {
         f"{name}.{member}"
         for name, field in fields.items()
-        if isinstance(field.kind, Members)
+        if isinstance(field.kind, Object)
         for member in field.kind.members
     }
     return nested | set(fields)
