@@ -75,10 +75,11 @@ class Signature:
     @classmethod
     def read(cls, value: object) -> Self | None:
         """None where it is none: then the document is not signed."""
+        if not isinstance(value, Mapping):
+            return None
         try:
-            assert isinstance(value, Mapping)
             return cls(key=name(value["key"]), generation=whole(value["generation"]), value=text(value["value"]))
-        except (AssertionError, *MALFORMED):
+        except MALFORMED:
             return None
 
 
