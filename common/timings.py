@@ -17,6 +17,11 @@ from common.errors import Problem
 
 DEFAULT_KILL_GRACE_S = 5
 LEAST_TTL_S = 2
+STAMP_VALID_S = 2.0
+"""A process starts only within this time of sending a claim or re-stamp that succeeded: no attempt starts after it was
+given up, or judged lost, while the next one runs."""
+START_OVER_S = STAMP_VALID_S + 0.5
+"""A run key that is unchanged for so long: nothing is started by it any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

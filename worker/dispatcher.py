@@ -30,6 +30,7 @@ from common.protocol.proposals import Result
 from common.protocol.run import RunRecord
 from common.protocol.run_writes import hand_on, take_over
 from common.protocol.txn import Txn
+from common.timings import STAMP_VALID_S
 from common.verdicts import Verdict
 from worker.admission import Admission
 from worker.kills import Kills
@@ -47,8 +48,6 @@ from worker.secrets import Lookup, Secrets
 
 _log = logging.getLogger(__name__)
 
-STAMP_VALID_S = 2.0
-"""A process starts only within this time of sending a claim or re-stamp that succeeded."""
 HAND_ON_AFTER_MS = 1000
 """How long a claimed run waits for a slot, from its dispatch time, or from its claim where that came later."""
 MOST_STUCK_RUNS = 16

@@ -23,6 +23,7 @@ from common.protocol.kill import Kill
 from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import LeftRun
 from common.protocol.txn import Guards
+from common.timings import START_OVER_S
 from worker.lead.leader import Term
 from worker.lead.lost_runs import LeftRunSettlement
 from worker.quarantine import Quarantine
@@ -30,8 +31,6 @@ from worker.record.left_runs import RecordFinder
 
 _log = logging.getLogger(__name__)
 
-START_OVER_S: Final = 2.5
-"""A run key that is unchanged for so long: nothing is started by it any more, for a claim is good for 2 s."""
 _KEPT_MS: Final = 86_400_000
 _STORE_DEADLINE_S: Final = 1.0
 

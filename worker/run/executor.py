@@ -28,6 +28,7 @@ from typing import Protocol
 from common.clock import Clock
 from common.protocol.keys import RunId
 from common.protocol.run import SHUTDOWN
+from common.timings import STAMP_VALID_S
 from common.verdicts import Verdict
 from worker.launch import Ending, Launch, Outcome, unstarted
 from worker.launcher.environment import give_commands_default_signals
@@ -56,7 +57,6 @@ DEFAULT_PATH = "/usr/bin:/bin"
 _WATCH_AGAIN_AFTER_S = 0.05
 _START_AGAIN_AFTER_S = 0.05
 _START_AGAIN_AT_LEAST_EVERY_S = 0.4
-_START_WITHIN_S = 2.0
 _LAUNCHER_ANSWERS_WITHIN_S = 5.0
 _HANGS_AFTER_S = 1.0
 
@@ -181,7 +181,7 @@ class Executor:
                 raise ValueError(f"{launch.run_id} is running already")
         if self._closed:
             raise RuntimeError("the executor is closed")
-        soon = self._clock.boottime() + _START_WITHIN_S
+        soon = self._clock.boottime() + STAMP_VALID_S
         self._try([_Try(launch=one, until=soon if one.start_until is None else one.start_until) for one in launches])
 
     def end(self, run_id: RunId, ending: Ending, *, exited_too: bool = False) -> bool:

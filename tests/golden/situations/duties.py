@@ -11,6 +11,7 @@ from common.protocol.dedupe import Remembered
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.roster import KEPT_MS
 from common.protocol.run import RunRecord, Trigger
+from common.timings import START_OVER_S
 from common.verdicts import Verdict
 from tests.golden.stage import NOON, Stage, situation
 from tests.integration.working import (
@@ -25,7 +26,6 @@ from tests.integration.working import (
 from tests.support.background import running
 from tests.support.stewarding import Office
 from tests.support.waiting import wait_until
-from worker.lead.give_ups import START_OVER_S
 from worker.lead.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS, DedupeSweeping
 
 SECOND = 1000

@@ -13,13 +13,14 @@ from common.protocol.keys import RunId, Watched
 from common.protocol.kill import OVERDUE_MS, Kill
 from common.protocol.run import EntryState, RunRecord
 from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn
+from common.timings import START_OVER_S
 from common.verdicts import Verdict
 from tests.integration.working.test_lost_runs import Delivered, Store
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
 from worker.catalog import Catalog
-from worker.lead.give_ups import START_OVER_S, GiveUps
+from worker.lead.give_ups import GiveUps
 from worker.lead.leader import Term
 from worker.lead.lost_runs import LeftRunSettlement
 from worker.record.follow_up_reader import FollowUpReader
