@@ -17,7 +17,7 @@ from enum import Enum, auto
 
 from common.protocol.compares import Compare, absent, create_revision_is, mod_revision_is, present, value_is
 from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
-from common.protocol.kill import Kill
+from common.protocol.kill import Kill, is_reached
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision
 from common.protocol.request import Origin, Request
@@ -132,8 +132,7 @@ def why_not_replaced(refusal: TxnResult, lock: KeyValue, *, mark_ms: int) -> tup
         return Replaced.MOVED, there_ms
     if killed is None:
         return Replaced.UNKNOWN, there_ms
-    is_new = killed.create_revision > lock.create_revision
-    return (Replaced.KILLED if is_new else Replaced.OLD_KILL), there_ms
+    return (Replaced.KILLED if is_reached(lock, killed) else Replaced.OLD_KILL), there_ms
 
 
 def forget_old_kill(refusal: TxnResult) -> Txn:

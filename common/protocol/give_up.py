@@ -31,6 +31,10 @@ class GiveUp:
     def __str__(self) -> str:
         return f"given up by {self.by}: {self.reason}"
 
+    def reaches(self, fence: int) -> bool:
+        """Whether it applies to a run with this fence: one that is older than itself."""
+        return fence < self.revision
+
     def to_json(self) -> bytes:
         """The value of the wish's key."""
         document = {"by": self.by, "atMs": self.at_ms, "reason": self.reason}

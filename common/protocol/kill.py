@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from common.protocol.compares import create_revision_is, mod_revision_is, present
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.signatures import SIGNATURE, Seal, Signature, Trust
-from common.protocol.txn import Earlier, Fate, Get, KeyValue, Put, Txn, TxnResult
+from common.protocol.txn import Earlier, Fate, Get, KeyRevisions, KeyValue, Put, Txn, TxnResult
 from common.protocol.values import MALFORMED, brief, instant, words, words_or_none
 
 OVERDUE_MS: Final = 60_000
@@ -77,6 +77,11 @@ class Kill:
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a kill: {brief(error)}") from error
+
+
+def is_reached(run: KeyRevisions, kill: KeyRevisions) -> bool:
+    """The rule of `Kill.reaches`, for a kill that is not read: by its key, and the run's or the lock that it took."""
+    return kill.create_revision > run.create_revision
 
 
 def look(keys: Keys, run: RunId) -> Txn:

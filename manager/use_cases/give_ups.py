@@ -19,7 +19,7 @@ from common.jobs.reader import check_name
 from common.protocol import give_up
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import Keys, RunId
-from common.protocol.kill import OVERDUE_MS, Kill
+from common.protocol.kill import OVERDUE_MS, Kill, is_reached
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Get, Guards, KeyValue, Txn
@@ -115,7 +115,7 @@ class GiveUpService:
             return give_up.while_gone(session)
         if entry.state is EntryState.ENDED:
             return None
-        if kill is None or kill.create_revision < there.create_revision:
+        if kill is None or not is_reached(there, kill):
             raise ConflictError(
                 f"{run} runs on {entry.worker}, which is live: kill it instead; it can be given up where it has not "
                 f"ended {OVERDUE_MS // 1000} s after that and its grace"

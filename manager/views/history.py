@@ -17,7 +17,7 @@ from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys, RunId
-from common.protocol.kill import Kill
+from common.protocol.kill import Kill, is_reached
 from common.protocol.run import RunEntry, shown_command
 from common.protocol.txn import KeyValue
 from common.runlog import ByResult, FailingJob, JobResults, RunFilter, RunLog, RunPage, SpanCounts
@@ -336,7 +336,7 @@ class History:
         view = open_run_view(
             run, entry, fence=kv.create_revision, now_ms=now_ms, has_ended=entry.locked and not has_lock
         )  # fmt: skip
-        if kill is not None and kill.create_revision > kv.create_revision:
+        if kill is not None and is_reached(kv, kill):
             try:
                 asked_ms = Kill.from_json(kill.value, run_id=run, revision=kill.create_revision).at_ms
                 view["killPendingMs"] = max(0, now_ms - asked_ms)

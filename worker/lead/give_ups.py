@@ -96,7 +96,7 @@ class GiveUps:
         keys, now_ms = self._keys, self._clock.wall_ms()
         found = await self._client.txn(give_up.look(keys, wish))
         kv, kill, lock = found.one(0), found.one(1), found.key(2)
-        if kv is None or kv.create_revision > wish.revision or now_ms - wish.at_ms > _KEPT_MS:
+        if kv is None or not wish.reaches(kv.create_revision) or now_ms - wish.at_ms > _KEPT_MS:
             return _Over()
         entry = RunEntry.from_json(kv.value)
         if entry.state is EntryState.FINAL:
@@ -108,7 +108,7 @@ class GiveUps:
             return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_gone(session)])
         if not run.has_ended and kill is not None:
             wished = Kill.from_json(kill.value, run_id=run.run_id, revision=kill.create_revision)
-            if run.kv.create_revision < wished.revision and wished.overdue_in_ms(now_ms) <= 0:
+            if wished.reaches(kv.create_revision) and wished.overdue_in_ms(now_ms) <= 0:
                 return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_pending(kill)])
         if wish.is_of_ending:
             return None

@@ -212,16 +212,18 @@ class EndingRuns:
         except (EtcdError, UnavailableError):
             return
         for key, (run_id, run_key) in runs.items():
-            wish, run = found.get(key), found.get(run_key)
-            if wish is None or run is None or wish.create_revision < run.create_revision or run_id not in self._kept:
+            kv, run = found.get(key), found.get(run_key)
+            if kv is None or run is None or run_id not in self._kept:
                 continue
             try:
-                why = str(GiveUp.from_json(wish.value, run_id=run_id, revision=wish.create_revision))
+                wish = GiveUp.from_json(kv.value, run_id=run_id, revision=kv.create_revision)
             except ValueError:
                 continue  # the steward sets it aside
+            if not wish.reaches(run.create_revision):
+                continue
             extra = {"action": "run.ending_given_up", "run": str(run_id)}
-            _log.warning("%s is %s: its lock is freed, its processes go on", run_id, why, extra=extra)
-            self._let_go(run_id, why)
+            _log.warning("%s is %s: its lock is freed, its processes go on", run_id, wish, extra=extra)
+            self._let_go(run_id, str(wish))
 
     def _write_down(self) -> None:
         """By the disk's thread, in its turn: before what is recorded from now on is safe."""
