@@ -357,7 +357,9 @@ class Parts:
             client=client, keys=keys, members=self.members, settlement=self.settlement, left_runs=left_runs,
             store=self._runlog, clock=clock,
         )  # fmt: skip
-        give_ups = GiveUps(client=client, keys=keys, left_runs=left_runs, store=self._runlog, clock=clock)
+        give_ups = GiveUps(
+            client=client, keys=keys, catalog=self.catalog, left_runs=left_runs, store=self._runlog, clock=clock
+        )
         stuck_requests = StuckRequests(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members, beats=self._beats,
             kills=self.kills, queue=self.requests, settlement=self.settlement, clock=clock,

@@ -42,7 +42,7 @@ class Kill:
         """Whether it applies to a run with this fence: one that is older than itself."""
         return fence < self.revision
 
-    def overdue_in_ms(self, now_ms: int, *, grace_s: float = 0) -> int:
+    def overdue_in_ms(self, now_ms: int, *, grace_s: float) -> int:
         """How long the run's worker still has to end it; 0 or less: it cannot, and the run may be given up."""
         return self.at_ms + round(grace_s * 1000) + OVERDUE_MS - now_ms
 

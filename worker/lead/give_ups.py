@@ -1,9 +1,9 @@
 """Runs that users give up: their locks are freed at once, and their records say who did it, and why.
 
 A run is given up only where its worker cannot settle it: the session that its run key names is gone, or a kill of it
-has been pending for a minute. The transaction compares that again, so a live, well run never loses its lock. A wish
-that applies to nothing any more is deleted, and so is one that is a day old. Of a run that is ending its own worker
-frees the lock (see ``worker/record/ending.py``).
+has been pending for a minute beyond the job's grace. The transaction compares that again, so a live, well run never
+loses its lock. A wish that applies to nothing any more is deleted, and so is one that is a day old. Of a run that is
+ending its own worker frees the lock (see ``worker/record/ending.py``).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import LeftRun
 from common.protocol.txn import Guards
 from common.timings import START_OVER_S
+from worker.catalog import Catalog
 from worker.lead.leader import Term
 from worker.lead.lost_runs import LeftRunSettlement
 from worker.quarantine import Quarantine
@@ -32,6 +33,8 @@ from worker.record.left_runs import RecordFinder
 _log = logging.getLogger(__name__)
 
 _KEPT_MS: Final = 86_400_000
+_CLOCKS_APART_MS: Final = 1000
+"""The manager that allowed the wish judged the kill by its own clock. Nothing is settled within `START_OVER_S` anyway."""
 _STORE_DEADLINE_S: Final = 1.0
 
 
@@ -56,10 +59,12 @@ class GiveUps:
     every_s = 1.0
 
     def __init__(
-        self, *, client: EtcdClient, keys: Keys, left_runs: LeftRunSettlement, store: RecordFinder, clock: Clock
-    ) -> None:
+        self, *, client: EtcdClient, keys: Keys, catalog: Catalog, left_runs: LeftRunSettlement, store: RecordFinder,
+        clock: Clock,
+    ) -> None:  # fmt: skip
         self._client = client
         self._keys = keys
+        self._catalog = catalog
         self._left_runs = left_runs
         self._store = store
         self._clock = clock
@@ -108,7 +113,9 @@ class GiveUps:
             return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_gone(session)])
         if not run.has_ended and kill is not None:
             wished = Kill.from_json(kill.value, run_id=run.run_id, revision=kill.create_revision)
-            if wished.reaches(kv.create_revision) and wished.overdue_in_ms(now_ms) <= 0:
+            job = self._catalog.jobs.get(wish.run_id.job_name)
+            left_ms = wished.overdue_in_ms(now_ms, grace_s=0 if job is None else job.spec.kill_grace_s)
+            if wished.reaches(kv.create_revision) and left_ms <= _CLOCKS_APART_MS:
                 return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_pending(kill)])
         if wish.is_of_ending:
             return None

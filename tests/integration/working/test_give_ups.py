@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from common.clock import SystemClock
+from common.etcd import Change
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import RunId, Watched
 from common.protocol.kill import OVERDUE_MS, Kill
@@ -37,12 +38,16 @@ class Office:
     def __init__(self, world: World, term: Term) -> None:
         self.world, self.term = world, term
         self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
+        self.catalog = Catalog(world.keys, on_changed=lambda _: None)
         left_runs = LeftRunSettlement(
             client=world.etcd, keys=world.keys, worker="w1", clock=self.clock,
-            follow_ups=FollowUpReader(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None)),
+            follow_ups=FollowUpReader(world.etcd, world.keys, self.catalog),
             settlement=cast(Settlement, self.delivered),
         )  # fmt: skip
-        self.duty = GiveUps(client=world.etcd, keys=world.keys, left_runs=left_runs, store=self.store, clock=self.clock)
+        self.duty = GiveUps(
+            client=world.etcd, keys=world.keys, catalog=self.catalog, left_runs=left_runs, store=self.store,
+            clock=self.clock,
+        )  # fmt: skip
 
     async def look(self, after_s: float = 0.0) -> None:
         self.clock.advance(after_s)
@@ -130,10 +135,22 @@ async def test_log_store_away_frees_a_lock_and_what_has_ended_waits_for_its_reco
     assert [record.run_id.job for record in office.delivered.records] == ["job", "ended"]
 
 
-@pytest.mark.parametrize(("ago_ms", "is_given_up"), [(None, False), (OVERDUE_MS - 5000, False), (OVERDUE_MS, True)])
-async def test_run_of_a_live_worker_is_given_up_only_where_a_kill_has_been_pending_for_a_minute(
-    office: Office, ago_ms: int | None, is_given_up: bool
+@pytest.mark.parametrize(
+    ("grace_s", "ago_ms", "is_given_up"),
+    [
+        (None, None, False),
+        (None, OVERDUE_MS - 5000, False),
+        (None, OVERDUE_MS, True),
+        (30, OVERDUE_MS + 25_000, False),
+        (30, OVERDUE_MS + 30_000, True),
+    ],
+)
+async def test_run_of_a_live_worker_is_given_up_only_where_a_kill_has_been_pending_for_a_minute_beyond_the_grace(
+    office: Office, grace_s: int | None, ago_ms: int | None, is_given_up: bool
 ) -> None:
+    if grace_s is not None:
+        kv = await office.world.save(killGraceSeconds=grace_s)
+        office.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
     run = await office.world.open_run(lost_after_ms=None)
     await office.session_is_live()
     if ago_ms is not None:
@@ -209,7 +226,7 @@ async def test_live_worker_that_could_not_end_a_run_learns_that_it_was_given_up(
     async with working(place) as worker:
         await worker.deciding()
         await wait_until(heedless.exists, description="it heeds no TERM")
-        kill = old_kill(run_id, SystemClock().wall_ms() - OVERDUE_MS)
+        kill = old_kill(run_id, SystemClock().wall_ms() - 3_600_000 - OVERDUE_MS)
         await world.etcd.txn(Txn([], [Put(keys.kill(run_id), kill.to_json()), Put(keys.seen(Watched.KILLS), b"")]))
         wish = GiveUp(run_id=run_id, by="ann", at_ms=SystemClock().wall_ms(), reason="stuck")
         await world.etcd.put(keys.give_up(run_id), wish.to_json())
