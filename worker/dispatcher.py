@@ -28,7 +28,7 @@ from common.protocol.kill import Kill
 from common.protocol.member import Identity
 from common.protocol.proposals import Result
 from common.protocol.run import RunRecord
-from common.protocol.run_writes import hand_on, take_over
+from common.protocol.run_writes import hand_on, owns_lock, take_over
 from common.protocol.txn import Txn
 from common.timings import STAMP_VALID_S
 from common.verdicts import Verdict
@@ -40,7 +40,7 @@ from worker.members import Members
 from worker.plan.cues import Alarm
 from worker.record.records import not_started_record
 from worker.record.settlement import Settlement
-from worker.record.unlocking import Steps, is_own
+from worker.record.unlocking import Steps
 from worker.refusals import Refusals
 from worker.run.executor import Executor
 from worker.runs import Phase, Run, RunTable
@@ -359,7 +359,7 @@ class Dispatcher:
         result = await answered(partial(self._client.txn, self._handing_on(run)), patience)
         if result.succeeded or not run.take_over(result.one(0)):
             self._handed_on(run)
-        elif run.holds_lock and not is_own(run, result.key(1)):
+        elif run.holds_lock and not owns_lock(result.key(1), run.fence):
             # Somebody has deleted its lock by hand: the job is not its any more, and waiting would not bring it back.
             extra = {"action": "run.lock_gone", "run": str(run.run_id)}
             _log.warning("%s is not started: its lock is not its own any more", run.run_id, extra=extra)

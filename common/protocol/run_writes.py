@@ -42,6 +42,11 @@ class ClaimedRun(Protocol):
     def holds_lock(self) -> bool: ...
 
 
+def owns_lock(lock: KeyRevisions | None, fence: int) -> bool:
+    """Whether the job's lock is the one that the claim with this fence took."""
+    return lock is not None and lock.create_revision == fence
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftRun:
     """A run that its worker has left in etcd, and whether it holds its job's lock there."""
@@ -53,8 +58,7 @@ class LeftRun:
 
     @classmethod
     def read(cls, run_id: RunId, entry: RunEntry, kv: KeyValue, lock: KeyRevisions | None) -> Self:
-        """It holds the lock where that is the one that its claim took."""
-        holds_lock = entry.locked and lock is not None and lock.create_revision == kv.create_revision
+        holds_lock = entry.locked and owns_lock(lock, kv.create_revision)
         return cls(run_id=run_id, entry=entry, kv=kv, holds_lock=holds_lock)
 
     @property

@@ -19,6 +19,7 @@ from common.etcd import EtcdClient
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill, is_reached
 from common.protocol.run import RunEntry, shown_command
+from common.protocol.run_writes import LeftRun
 from common.protocol.txn import KeyValue
 from common.runlog import ByResult, FailingJob, JobResults, RunFilter, RunLog, RunPage, SpanCounts
 from common.runlog.pages import page_key_in
@@ -331,11 +332,9 @@ class History:
             entry = RunEntry.from_json(kv.value)
         except ValueError as error:
             raise NotFoundError(f"the run key of {run} in etcd is not one of ours: {error}") from error
-        has_lock = lock is not None and lock.create_revision == kv.create_revision
+        has_ended = LeftRun.read(run, entry, kv, lock).has_ended
         now_ms = self._clock.wall_ms()
-        view = open_run_view(
-            run, entry, fence=kv.create_revision, now_ms=now_ms, has_ended=entry.locked and not has_lock
-        )  # fmt: skip
+        view = open_run_view(run, entry, fence=kv.create_revision, now_ms=now_ms, has_ended=has_ended)
         if kill is not None and is_reached(kv, kill):
             try:
                 asked_ms = Kill.from_json(kill.value, run_id=run, revision=kill.create_revision).at_ms

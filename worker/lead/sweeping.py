@@ -21,6 +21,7 @@ from common.etcd import EtcdClient, Mirror
 from common.protocol import sweeps
 from common.protocol.dedupe import Remembered
 from common.protocol.keys import Keys, RunId, Watched, read_mark, split_sequence
+from common.protocol.run_writes import owns_lock
 from common.protocol.txn import KeyValue, Txn
 from worker.catalog import Catalog
 from worker.kills import Kills
@@ -161,7 +162,7 @@ class Sweeping:
             key
             for key, kv in locks.items()
             if (holder := there.get(self._keys.run(runs[key])) if key in runs else None) is None
-            or holder.create_revision != kv.create_revision
+            or not owns_lock(kv, holder.create_revision)
         }
         for key, since in self._still_suspect("lock", orphans).items():
             if self._clock.monotonic() - since < self.every_s:

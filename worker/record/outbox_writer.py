@@ -30,6 +30,7 @@ from common.process import failpoints
 from common.protocol.follow_ups import may_be_tried_again
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.protocol.run_writes import owns_lock
 from common.protocol.txn import KeyValue
 from common.runlog import OutboxDocument, outbox_documents
 from common.verdicts import Verdict
@@ -98,8 +99,7 @@ def _is_open(run: KeyValue, lock: KeyValue | None) -> bool:
         entry = RunEntry.from_json(run.value)
     except ValueError:
         return False
-    is_held = lock is not None and lock.create_revision == run.create_revision
-    return entry.state is EntryState.OPEN and (is_held or not entry.locked)
+    return entry.state is EntryState.OPEN and (owns_lock(lock, run.create_revision) or not entry.locked)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -28,12 +28,12 @@ from common.etcd.settle import AGAIN_S, answered
 from common.process import failpoints
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunRecord, final_entry
-from common.protocol.run_writes import forget, keep_record
+from common.protocol.run_writes import forget, keep_record, owns_lock
 from worker.kills import Kills
 from worker.pacing import AT_ONCE_S, TOGETHER_S, is_wanted_soon
 from worker.record.follow_up_reader import FollowUpReader
 from worker.record.records import without_long_output
-from worker.record.unlocking import MAX_STEPS, Steps, Unlocking, is_own
+from worker.record.unlocking import MAX_STEPS, Steps, Unlocking
 from worker.refusals import PATIENT, Refusals
 from worker.runs import Run, RunTable
 
@@ -306,7 +306,7 @@ class Settlement:
                 # Given up as lost meanwhile. Or a write of ours had been carried out, unanswered: then it comes twice.
                 self._late.append(record)
                 break
-            run.unlocked |= run.entry.locked and not is_own(run, result.key(1))
+            run.unlocked |= run.entry.locked and not owns_lock(result.key(1), run.fence)
         self._table.forget(run)
         self._on_unlocked(run.run_id.job)
 

@@ -22,8 +22,8 @@ from common.etcd.settle import AGAIN_S, Patience, answered
 from common.process import failpoints
 from common.protocol.follow_ups import NOTHING, End, FollowUp
 from common.protocol.keys import Keys
-from common.protocol.run_writes import free_lock, say_ended
-from common.protocol.txn import KeyRevisions, packed
+from common.protocol.run_writes import free_lock, owns_lock, say_ended
+from common.protocol.txn import packed
 from worker.record.follow_up_reader import FollowUpReader
 from worker.refusals import PATIENT, Refusals
 from worker.runs import Run
@@ -151,7 +151,7 @@ class Unlocking:
         locks = await answered(partial(self._client.get_keys, wanted), PATIENT)
         steps = []
         for run, then in zip(runs, follows, strict=True):
-            if run.entry.locked and not is_own(run, locks.get(self._keys.lock(run.run_id.job))):
+            if run.entry.locked and not owns_lock(locks.get(self._keys.lock(run.run_id.job)), run.fence):
                 self._on_unlocked(run)
             else:
                 steps.append(self._freeing(run, then))
@@ -200,8 +200,3 @@ class Unlocking:
 def _end_of(run: Run) -> End:
     assert run.record is not None, "it has ended"
     return End(entry=run.entry, record=run.record, frees_lock=run.holds_lock)
-
-
-def is_own(run: Run, lock: KeyRevisions | None) -> bool:
-    """Whether the job's lock is the one that the run's claim took."""
-    return lock is not None and lock.create_revision == run.fence
