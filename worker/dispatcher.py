@@ -28,7 +28,7 @@ from common.protocol.kill import Kill
 from common.protocol.member import Identity
 from common.protocol.proposals import Result
 from common.protocol.run import RunRecord
-from common.protocol.run_writes import hand_on, owns_lock, take_over
+from common.protocol.run_writes import hand_on, owns_lock, restamp
 from common.protocol.txn import Txn
 from common.timings import STAMP_VALID_S
 from common.verdicts import Verdict
@@ -301,7 +301,7 @@ class Dispatcher:
             if session is None:
                 await self._later(run)
                 return
-            entry, txn = take_over(self._keys, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
+            entry, txn = restamp(self._keys, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
             sent = self._clock.boottime()
             try:
                 result = await self._client.txn(txn)
@@ -312,7 +312,7 @@ class Dispatcher:
             if result.succeeded:
                 run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
                 self._put_back(run)
-            elif run.take_over(result.one(0)):
+            elif run.reread(result.one(0)):
                 # The session has ended, and its successor re-adopts the run; or a write in doubt had been carried out.
                 await self._later(run)
             elif self._table.get(run.run_id) is run:
@@ -357,7 +357,7 @@ class Dispatcher:
         once in doubt, nothing else tells whether the run may start here."""
         patience = self._refusals.patience(str(run.run_id))
         result = await answered(partial(self._client.txn, self._handing_on(run)), patience)
-        if result.succeeded or not run.take_over(result.one(0)):
+        if result.succeeded or not run.reread(result.one(0)):
             self._handed_on(run)
         elif run.holds_lock and not owns_lock(result.key(1), run.fence):
             # Somebody has deleted its lock by hand: the job is not its any more, and waiting would not bring it back.

@@ -107,7 +107,7 @@ class Run:
         """
         return not self.unlocked and not self.forgotten and not self.is_ending
 
-    def take_over(self, kv: KeyValue | None) -> bool:
+    def reread(self, kv: KeyValue | None) -> bool:
         """Whether this run key is still this run's own (`still_own`); its revision is noted."""
         entry = still_own(kv, fence=self.fence, instance=self.entry.instance)
         if kv is None or entry is None:

@@ -1,6 +1,6 @@
 """What a worker writes for a run that it has claimed, until its key is gone. Each write compares what was believed.
 
-take_over     the run key names the session that is current now: a claim renewed before its start, a run re-adopted
+restamp       the run key names the session that is current now: a claim renewed before its start, a run re-adopted
 hand_on       a claim of which no process was started becomes a request that any worker may take
 free_lock     the run has ended: the job's lock goes, and what follows comes with it
 say_ended     the same for a run without a lock: its key says `ended`
@@ -81,7 +81,7 @@ def still_own(kv: KeyValue | None, *, fence: int, instance: str) -> RunEntry | N
     return None if entry.state is EntryState.FINAL or entry.instance != instance else entry
 
 
-def take_over(keys: Keys, run_id: RunId, entry: RunEntry, *, mod_revision: int, session: Owner) -> tuple[RunEntry, Txn]:
+def restamp(keys: Keys, run_id: RunId, entry: RunEntry, *, mod_revision: int, session: Owner) -> tuple[RunEntry, Txn]:
     """The run key's new value, which names the session, and the write of it; refused, it reads what is there."""
     key, renewed = keys.run(run_id), replace(entry, session=session.id)
     compares = [session.alive, mod_revision_is(key, mod_revision)]

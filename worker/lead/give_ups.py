@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 _KEPT_MS: Final = 86_400_000
 _CLOCKS_APART_MS: Final = 1000
-"""The manager that allowed the wish judged the kill by its own clock. Nothing is settled within `START_OVER_S` anyway."""
+"""The manager that allowed the wish judged the kill by its own clock. The lock is not freed before `START_OVER_S`."""
 _STORE_DEADLINE_S: Final = 1.0
 
 

@@ -29,7 +29,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.member import Identity
 from common.protocol.records import lost_record
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
-from common.protocol.run_writes import KeyAfter, LeftRun, take_over
+from common.protocol.run_writes import KeyAfter, LeftRun, restamp
 from common.protocol.txn import KeyValue, TxnResult
 from worker.kills import Kills
 from worker.record.ending import EndingRuns
@@ -155,24 +155,24 @@ class Adoption:
     async def _readopt(self, run: Run, session: Session) -> None:
         while not session.ended.is_set():
             sent = self._clock.boottime()
-            entry, result = await self._taken_over(run.run_id, run.entry, run.mod_revision, session)
+            entry, result = await self._restamped(run.run_id, run.entry, run.mod_revision, session)
             if result is None:
                 return
             if result.succeeded:
                 run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
                 return
-            if not run.take_over(result.one(0)):  # given up by the steward
+            if not run.reread(result.one(0)):  # given up by the steward
                 if self._table.get(run.run_id) is run and not (run.delivered and run.unlocked):
                     self._settlement.lost_to_others(run)
                     self._on_lost(run)
                 return
             await asyncio.sleep(_RETRY_S)
 
-    async def _taken_over(
+    async def _restamped(
         self, run_id: RunId, entry: RunEntry, mod_revision: int, session: Session
     ) -> tuple[RunEntry, TxnResult | None]:
         """The run key's new value, and etcd's answer; None: etcd refuses it, or the session is over: a straggler."""
-        entry, txn = take_over(self._keys, run_id, entry, mod_revision=mod_revision, session=session)
+        entry, txn = restamp(self._keys, run_id, entry, mod_revision=mod_revision, session=session)
         patience = Patience(bears=Bears.ABSENCE, pause_s=lambda _: _RETRY_S, is_over=session.ended.is_set)
         try:
             return entry, await answered(partial(self._client.txn, txn), patience)
@@ -252,7 +252,7 @@ class Adoption:
         """Its key names this session: while that lives, nobody gives it up as lost."""
         while not session.ended.is_set():
             former = kept.former
-            entry, result = await self._taken_over(run_id, former.entry, former.kv.mod_revision, session)
+            entry, result = await self._restamped(run_id, former.entry, former.kv.mod_revision, session)
             if result is None:
                 return
             if result.succeeded:

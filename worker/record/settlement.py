@@ -302,7 +302,7 @@ class Settlement:
                 self._in_keys[run.run_id] = record, result.revision
                 run.tried_again = follow_up.tries_again
                 break
-            if not run.take_over(result.one(0)):
+            if not run.reread(result.one(0)):
                 # Given up as lost meanwhile. Or a write of ours had been carried out, unanswered: then it comes twice.
                 self._late.append(record)
                 break
@@ -384,7 +384,7 @@ class Settlement:
             finally:
                 self._busy -= len(runs)
             for run in runs:
-                if not run.take_over(found.get(self._keys.run(run.run_id))):
+                if not run.reread(found.get(self._keys.run(run.run_id))):
                     self._table.forget(run)
                 elif run.unlocked:
                     self._delete_when_free(run)

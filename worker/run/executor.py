@@ -247,7 +247,7 @@ class Executor:
 
         not_here: list[_Try] = []
         try:
-            for step in (prepare, self._execute, self._take_over):
+            for step in (prepare, self._execute, self._after_execute):
                 going_on = []
                 for one in tries:
                     try:
@@ -270,7 +270,7 @@ class Executor:
         assert one.start is not None, "it was prepared"
         self._spawner.execute(one.start)
 
-    def _take_over(self, one: _Try) -> None:
+    def _after_execute(self, one: _Try) -> None:
         """The run, or, where the launcher starts it, its wait: until its channel says something, or for too long."""
         start = one.start
         assert start is not None, "it was executed"

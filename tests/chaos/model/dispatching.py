@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from common.protocol.kill import Kill
 from common.protocol.run import OUT_OF_TOUCH
-from common.protocol.run_writes import hand_on, take_over
+from common.protocol.run_writes import hand_on, restamp
 from common.verdicts import Verdict
 from tests.chaos.model import settling
 from tests.chaos.model.runs import Run, Session
@@ -103,20 +103,20 @@ def _restamp(w: Worker, run: Run) -> Flow[None]:
 
 def stamped(w: Worker, run: Run, session: Session) -> Flow[bool | None]:
     """Put under this session. None: no answer, or not as it was; False: it is this worker's no more."""
-    entry, txn = take_over(KEYS, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
+    entry, txn = restamp(KEYS, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
     sent, answer = w.world.now, (yield txn)
     if answer is None:
         return None
     if answer.succeeded:
         run.entry, run.session, run.mod_revision, run.sent = entry, session, answer.revision, sent
         return True
-    return None if run.take_over(answer.one(0)) else False
+    return None if run.reread(answer.one(0)) else False
 
 
 def _hand_on(w: Worker, run: Run) -> Flow[bool]:
     """To whoever has a slot; False: it is still this worker's."""
     answer = yield from settling.patiently(hand_on(KEYS, run, now_ms=w.wall))
-    if not answer.succeeded and run.take_over(answer.one(0)):
+    if not answer.succeeded and run.reread(answer.one(0)):
         yield 300
         return False
     w.forget(run)

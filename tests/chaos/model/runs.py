@@ -64,7 +64,7 @@ class Run:
     def holds_lock(self) -> bool:
         return self.entry.locked and not self.unlocked
 
-    def take_over(self, kv: KeyValue | None) -> bool:
+    def reread(self, kv: KeyValue | None) -> bool:
         """Whether the key is still this run's own; its revision is noted."""
         entry = still_own(kv, fence=self.fence, instance=self.entry.instance)
         if kv is None or entry is None:

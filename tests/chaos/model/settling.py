@@ -116,7 +116,7 @@ def _end(w: Worker, run: Run, follow_up: FollowUp) -> Flow[bool]:
         run.entry, run.mod_revision = ended, answer.revision
         return True
     found = yield from patiently(Txn((), [Get(KEYS.run(run.run_id))]))
-    if not run.take_over(found.one(0)):
+    if not run.reread(found.one(0)):
         w.forget(run)
     return run.unlocked
 
@@ -125,7 +125,7 @@ def delete_when_free(w: Worker, run: Run) -> Flow[None]:
     while run.unlocked and run.delivered and w.runs.get(run.run_id) is run:
         answer = yield from patiently(_forgetting(w, run.run_id, run.mod_revision))
         found = None if answer.succeeded else (yield from patiently(Txn((), [Get(KEYS.run(run.run_id))])))
-        if found is None or not run.take_over(found.one(0)):
+        if found is None or not run.reread(found.one(0)):
             w.forget(run)
 
 

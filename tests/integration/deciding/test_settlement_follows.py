@@ -109,7 +109,7 @@ async def test_readopted_run_that_has_ended_does_not_end_again(etcd: EtcdServer,
         kv = await shop.client.get(shop.keys.run(run.run_id))
         believed = await shop.claim("other", overlap="allow")
         believed.run_id, believed.fence, believed.mod_revision = run.run_id, run.fence, 1
-        assert believed.take_over(kv)
+        assert believed.reread(kv)
         assert (believed.entry.state, believed.unlocked) == (EntryState.ENDED, True)
 
 
