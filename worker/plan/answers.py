@@ -99,7 +99,7 @@ class Answers:
         proposal = result.proposal
         self.claims_lost += result.answer is Answer.MARK_MOVED and proposal.claims
         if result.answer is Answer.DONE:
-            self.won_late(result, session)
+            self._carried_out(result, session)
         elif result.answer is Answer.DETACHED and result.found is not None and self._told_detached is not session:
             # Told once a session: all of its fires are given up so, until its key is put again.
             self._told_detached = session
@@ -122,7 +122,11 @@ class Answers:
         self._decider.wake()
 
     def won_late(self, result: Result, session: Session) -> None:
-        """A proposal was carried out: its run is started, its records are delivered."""
+        """Takes in one that had been answered otherwise and has been carried out after all."""
+        self._carried_out(result, session)
+
+    def _carried_out(self, result: Result, session: Session) -> None:
+        """Its run is started, its records are delivered."""
         if result.proposal.claims:
             self._claimant.won(result, session)
         for record in result.proposal.finals:
