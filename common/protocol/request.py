@@ -17,6 +17,7 @@ from common.jobs.job import JobSpec
 from common.protocol.keys import CHAIN, Keys, RunId
 from common.protocol.run import Trigger
 from common.protocol.signatures import AskedRun, Grant, digest
+from common.protocol.txn import KeyValue
 from common.protocol.values import MALFORMED, brief, instant, instant_or_none, name, text, texts, whole, words_or_none
 
 
@@ -144,6 +145,22 @@ class Request:
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a request: {brief(error)}") from error
+
+
+def read_request(keys: Keys, kv: KeyValue | None) -> Request | None:
+    """The request in a key; None where there is none, or none of ours."""
+    if kv is None:
+        return None
+    try:
+        return Request.from_json(kv.value, run_id=keys.run_of(kv.key), revision=kv.mod_revision)
+    except ValueError:
+        return None
+
+
+def is_request_of(keys: Keys, kv: KeyValue | None, run: RunId) -> bool:
+    """Whether the key asks for this run; the one of a job's next link may ask for any of its fires."""
+    request = read_request(keys, kv)
+    return request is not None and request.run_id == run
 
 
 def scope_of(spec: JobSpec) -> str:

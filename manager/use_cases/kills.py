@@ -18,12 +18,12 @@ from common.process.lifecycle import all_ended
 from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill, ask, earlier, look
+from common.protocol.request import is_request_of
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.signatures import Seal
 from common.protocol.txn import KeyValue
 from manager.use_cases.jobs import trust_clock
 from manager.use_cases.run_rights import Labels, RunLabels, check_run
-from manager.views.pending import is_request_of
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class KillService:
         """The run's key, or else its request's; a claim turns one into the other, so both are read at one revision."""
         found = await self._etcd.txn(look(self._keys, run))
         chain = found.one(2)
-        link = chain if chain is not None and is_request_of(self._keys, chain, run) else None
+        link = chain if is_request_of(self._keys, chain, run) else None
         return found.one(0) or found.one(1) or link
 
     async def _checked(self, run: RunId, there: KeyValue, rights: Rights) -> int | None:

@@ -17,7 +17,7 @@ from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId, holder_of
 from common.protocol.member import Beat, Member
 from common.protocol.placement import is_eligible
-from common.protocol.request import Request
+from common.protocol.request import Request, read_request
 from common.protocol.run import shown_command
 from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Txn
 from manager.views.inventory import Inventory
@@ -119,7 +119,7 @@ class Pending:
             keys.kill(run),
         ]  # fmt: skip
         found = await self._etcd.txn(Txn((), [Get(key) for key in reads]))
-        requests = (_read(keys, found.one(index)) for index in (1, 2))
+        requests = (read_request(keys, found.one(index)) for index in (1, 2))
         request = next((one for one in requests if one is not None and one.run_id == run), None)
         return Seen(run=found.one(0), request=request, lock=found.one(3), job=found.one(4), kill=found.one(5))
 
@@ -145,7 +145,7 @@ class Pending:
             found = await self._etcd.txn(Txn((), reads))
         except (EtcdError, UnavailableError):
             return []
-        requests = [one for index in (0, 1) for kv in found.kvs(index) if (one := _read(keys, kv)) is not None]
+        requests = [one for index in (0, 1) for kv in found.kvs(index) if (one := read_request(keys, kv)) is not None]
         requests = [one for one in requests if _sees(one, found.one(3), rights)]
         requests.sort(key=lambda one: (one.plan_ms, one.run_id))
         spec, lock = _spec(job, found.one(3)), found.one(2)
@@ -199,19 +199,3 @@ def _sees(request: Request, job: KeyValue | None, rights: Rights) -> bool:
 def _spec(name: str, kv: KeyValue | None) -> JobSpec | None:
     saved = Stored.read(name, kv, None).saved
     return None if saved is None else saved.spec
-
-
-def is_request_of(keys: Keys, kv: KeyValue, run: RunId) -> bool:
-    """Whether the key asks for this run."""
-    request = _read(keys, kv)
-    return request is not None and request.run_id == run
-
-
-def _read(keys: Keys, kv: KeyValue | None) -> Request | None:
-    """The request in a key; None where there is none, or none of ours."""
-    if kv is None:
-        return None
-    try:
-        return Request.from_json(kv.value, run_id=keys.run_of(kv.key), revision=kv.mod_revision)
-    except ValueError:
-        return None

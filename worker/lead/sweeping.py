@@ -21,6 +21,7 @@ from common.etcd import EtcdClient, Mirror
 from common.protocol import sweeps
 from common.protocol.dedupe import Remembered
 from common.protocol.keys import Keys, RunId, Watched, read_mark, split_sequence
+from common.protocol.request import is_request_of
 from common.protocol.run_writes import owns_lock
 from common.protocol.txn import KeyValue, Txn
 from worker.catalog import Catalog
@@ -149,7 +150,7 @@ class Sweeping:
         links = await self._client.get_many([self._keys.chain(run_id.job) for run_id in kills]) if kills else {}
         for run_id, kill in kills.items():
             run, request, link = self._keys.run(run_id), self._keys.request(run_id), self._keys.chain(run_id.job)
-            is_link = link in links and f'"planMs":{run_id.plan_ms},'.encode() in links[link].value
+            is_link = is_request_of(self._keys, links.get(link), run_id)
             if run not in there and request not in there and not is_link:
                 await self._client.txn(sweeps.kill(self._keys, kill, guards=term.holds))
 

@@ -10,6 +10,7 @@ import pytest
 from common.clock import SystemClock
 from common.etcd import Change, Mirror, MirrorTimings
 from common.protocol.keys import Keys, RunId, Watched, encode_mark
+from common.protocol.request import Origin, Request
 from common.protocol.txn import Delete, Operation, Put
 from tests.support.background import running
 from tests.support.meeting import Meeting
@@ -66,18 +67,25 @@ async def test_kills_go_when_their_run_is_settled(office: Office, world: World) 
     run = await world.open_run()
     open_run, asked, settled = world.keys.run_of(run.key), RunId.planned("job", 6), RunId.planned("job", 7)
     await world.etcd.put(world.keys.request(asked), b"{}")
-    for run_id in (open_run, asked, settled):
+    link = Request(
+        run_id=RunId.planned("chained", 8), origin=Origin.CHAIN, job_create_revision=1, plan_ms=8, dispatch_ms=8,
+        not_before_ms=8,
+    )  # fmt: skip
+    await world.etcd.put(link.key(world.keys), link.to_json())
+    for run_id in (open_run, asked, settled, link.run_id, RunId.planned("chained", 7)):
         await world.kill(run_id)
-    await wait_until(lambda: len(office.kills.by_run) == 3, description="the kills are seen")
+    await wait_until(lambda: len(office.kills.by_run) == 5, description="the kills are seen")
     before = await world.etcd.get(world.keys.seen(Watched.KILLS))
     await office.sweep()
     after = await world.etcd.get(world.keys.seen(Watched.KILLS))
     assert before is not None
     assert after is not None
-    assert after.version == before.version + 1
+    assert after.version == before.version + 2
     assert await world.has(world.keys.kill(open_run))
     assert await world.has(world.keys.kill(asked))
+    assert await world.has(world.keys.kill(link.run_id))
     assert not await world.has(world.keys.kill(settled))
+    assert not await world.has(world.keys.kill(RunId.planned("chained", 7)))
 
 
 async def test_locks_of_no_run_are_freed_after_a_second_look(office: Office, world: World) -> None:
