@@ -2,9 +2,9 @@
 
 The texts are those of etcd's `rpctypes/error.go`; they are the same in 3.4 to 3.7.
 
-    Refused            etcd looked at the request and said no: nothing was changed
-    ElsewhereError     the member turned the call away before looking at it: another member may take it
-    in doubt           everything else, and above all whatever is not known here
+    REFUSED         not carried out: etcd has looked at the request, or will not take it now
+    TURNED_AWAY     not carried out: the member did not look at it; another one may
+    IN_DOUBT        it may have been carried out: everything else, and above all what is not known here
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ class Meaning(Enum):
     """What a failed call says about the request."""
 
     REFUSED = auto()
-    """Not carried out, and the same request would be refused again."""
+    """Not carried out. Whether the same request is worth sending again, the class of `refusal` says."""
     TURNED_AWAY = auto()
-    """Not carried out: the member did not look at it; another one may."""
     IN_DOUBT = auto()
-    """It may have been carried out."""
 
 
 _TURNED_AWAY = {
