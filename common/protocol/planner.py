@@ -222,12 +222,15 @@ def pass_for_nobody(
     if due is None or first is None or first != fires.open.next_after_ms(mark_ms):
         return None  # nothing is due, or first something closed
     length_ms = min(max(mark_ms - since_ms, SHORTEST_MS), LONGEST_MS)
-    window_ms, grace_ms = (now_ms - patience_ms - 1 - one for one in (misfire.window_ms, misfire.grace_ms))
-    is_over = fires.dispatch_ms(due) <= window_ms
-    until_ms = window_ms if is_over else grace_ms
+    too_old_ms = now_ms - patience_ms - 1
+    out_of_window_ms, out_of_grace_ms = too_old_ms - misfire.window_ms, too_old_ms - misfire.grace_ms
+    is_over = fires.dispatch_ms(due) <= out_of_window_ms
+    until_ms = out_of_window_ms if is_over else out_of_grace_ms
     if now_ms - since_ms < SHORTEST_MS or until_ms - fires.dispatch_ms(first) < length_ms:
         return None
-    last = due if is_over else _last_without_a_chance(fires, misfire, due, window_ms=window_ms, grace_ms=grace_ms)
+    last = due if is_over else _last_without_a_chance(
+        fires, misfire, due, out_of_window_ms=out_of_window_ms, out_of_grace_ms=out_of_grace_ms
+    )
     if last is None or last < first:
         return None
     missed = _miss(fires, mark_ms=mark_ms, last=last)
@@ -237,13 +240,13 @@ def pass_for_nobody(
 
 
 def _last_without_a_chance(
-    fires: Fires, misfire: Misfire, due: int, *, window_ms: int, grace_ms: int
-) -> int | None:  # fmt: skip
-    """The newest fire that nobody would start any more, where the newest due one is in its window.
+    fires: Fires, misfire: Misfire, due: int, *, out_of_window_ms: int, out_of_grace_ms: int
+) -> int | None:
+    """The newest fire that no worker would start any more, where the newest due one is in its window.
 
-    ``window_ms``, ``grace_ms``: what was due by then is out of its window, or its grace.
+    What was due by ``out_of_window_ms`` is out of its window; so with the grace.
     """
-    late = fires.newest_open_ms(grace_ms)
+    late = fires.newest_open_ms(out_of_grace_ms)
     if misfire.policy is MisfirePolicy.SKIP and not fires.keeps_one:
         return late
     before: int | None = due
@@ -252,7 +255,7 @@ def _last_without_a_chance(
     passed = None if before is None or late is None else min(before, late)
     if misfire.policy is not MisfirePolicy.ALL:
         return passed
-    over = fires.newest_open_ms(window_ms)
+    over = fires.newest_open_ms(out_of_window_ms)
     return max((one for one in (passed, over) if one is not None), default=None)
 
 
