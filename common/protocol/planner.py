@@ -25,10 +25,9 @@ from common.jobs.job import Misfire, MisfirePolicy
 COUNT_LIMIT: Final = 1000
 """A range is counted exactly up to here; beyond, the count says "at least", so that no outage costs more than this."""
 
-
-SHORTEST_MS: Final = 60_000
-"""Nothing is passed before nobody could take it for so long; and the shortest range of what is passed then."""
-LONGEST_MS: Final = 86_400_000
+NO_WORKER_FOR_MS: Final = 60_000
+"""No worker could take a fire for so long, before it is missed for that; and the shortest range of such fires."""
+LONGEST_RANGE_MS: Final = 86_400_000
 
 
 class Timing(Protocol):
@@ -190,7 +189,7 @@ def decide(
             return _pass_then_claim(fires, mark_ms=mark_ms, claim=live)
 
 
-def decide_for_nobody(
+def give_up_unclaimed(
     fires: Fires, misfire: Misfire, *, mark_ms: int, now_ms: int, patience_ms: int, held: Held | None = None
 ) -> Decision | None:
     """The steward's step for fires that no worker took: those given up by now, as one missed range.
@@ -199,9 +198,9 @@ def decide_for_nobody(
     older than the window as well, so that a worker that comes back in time still makes up for it. So it is, whatever
     the policy, where the newest fire may wait for a lock.
     """
-    due, first = fires.newest_open_ms(now_ms), fires.planned.next_after_ms(mark_ms)
-    if due is None or first is None or first != fires.open.next_after_ms(mark_ms):
-        return None  # nothing is due, or first something closed
+    due, first = fires.newest_open_ms(now_ms), _first_open_ms(fires, mark_ms)
+    if due is None or first is None:
+        return None
     if misfire.policy is MisfirePolicy.SKIP and not fires.keeps_one:
         last = fires.newest_open_ms(_late_ms(now_ms - patience_ms, misfire, held))
     else:
@@ -209,7 +208,7 @@ def decide_for_nobody(
     return None if last is None or last < first else _miss(fires, mark_ms=mark_ms, last=last)
 
 
-def pass_for_nobody(
+def miss_while_no_worker(
     fires: Fires, misfire: Misfire, *, mark_ms: int, now_ms: int, since_ms: int, patience_ms: int
 ) -> Decision | None:
     """The steward's step while no live worker can take the fires, since then: those that can never run any more.
@@ -218,18 +217,22 @@ def pass_for_nobody(
     newest due one under ``latest``, the newest ``limit`` under ``all``. Ranges grow with the absence, from a minute to
     a day, so that a long one has few records. Where one fire is kept, the others are superseded by it, as ever.
     """
-    due, first = fires.newest_open_ms(now_ms), fires.planned.next_after_ms(mark_ms)
-    if due is None or first is None or first != fires.open.next_after_ms(mark_ms):
-        return None  # nothing is due, or first something closed
-    length_ms = min(max(mark_ms - since_ms, SHORTEST_MS), LONGEST_MS)
+    due, first = fires.newest_open_ms(now_ms), _first_open_ms(fires, mark_ms)
+    if due is None or first is None:
+        return None
+    length_ms = min(max(mark_ms - since_ms, NO_WORKER_FOR_MS), LONGEST_RANGE_MS)
     too_old_ms = now_ms - patience_ms - 1
     out_of_window_ms, out_of_grace_ms = too_old_ms - misfire.window_ms, too_old_ms - misfire.grace_ms
     is_over = fires.dispatch_ms(due) <= out_of_window_ms
     until_ms = out_of_window_ms if is_over else out_of_grace_ms
-    if now_ms - since_ms < SHORTEST_MS or until_ms - fires.dispatch_ms(first) < length_ms:
+    if now_ms - since_ms < NO_WORKER_FOR_MS or until_ms - fires.dispatch_ms(first) < length_ms:
         return None
-    last = due if is_over else _last_without_a_chance(
-        fires, misfire, due, out_of_window_ms=out_of_window_ms, out_of_grace_ms=out_of_grace_ms
+    last = (
+        due
+        if is_over
+        else _last_without_a_chance(
+            fires, misfire, due, out_of_window_ms=out_of_window_ms, out_of_grace_ms=out_of_grace_ms
+        )
     )
     if last is None or last < first:
         return None
@@ -237,6 +240,12 @@ def pass_for_nobody(
     if is_over or not fires.keeps_one:
         return missed
     return Decision(from_ms=mark_ms, to_ms=last, superseded=missed.missed)
+
+
+def _first_open_ms(fires: Fires, mark_ms: int) -> int | None:
+    """The first fire after the mark; None where there is none, or the calendar closes it: that is decided first."""
+    first = fires.planned.next_after_ms(mark_ms)
+    return first if first == fires.open.next_after_ms(mark_ms) else None
 
 
 def _last_without_a_chance(

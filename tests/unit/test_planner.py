@@ -15,8 +15,8 @@ from common.protocol.planner import (
     Fires,
     Held,
     decide,
-    decide_for_nobody,
-    pass_for_nobody,
+    give_up_unclaimed,
+    miss_while_no_worker,
     undecided,
 )
 
@@ -307,7 +307,7 @@ NOBODY = [
 @pytest.mark.parametrize("case", NOBODY, ids=lambda case: case.situation)
 def test_steward_gives_up_late_fires(case: Nobody) -> None:
     fires = Fires.of(Each(case.step))
-    decision = decide_for_nobody(fires, policy(case.policy), mark_ms=case.mark, now_ms=NOW, patience_ms=2000)
+    decision = give_up_unclaimed(fires, policy(case.policy), mark_ms=case.mark, now_ms=NOW, patience_ms=2000)
     assert (decision.to_ms if decision else None) == case.last_missed
 
 
@@ -334,7 +334,7 @@ ABSENT = [
 @pytest.mark.parametrize("case", ABSENT, ids=lambda case: case.situation)
 def test_steward_passes_what_can_never_run_while_nobody_could_take_it(case: Absent) -> None:
     fires = Fires.of(Each(SECOND), keeps_one=case.keeps_one)
-    decision = pass_for_nobody(
+    decision = miss_while_no_worker(
         fires, policy(case.policy), mark_ms=case.mark, now_ms=NOW, since_ms=NOW - case.gone_s * SECOND,
         patience_ms=2000,
     )  # fmt: skip
@@ -349,7 +349,7 @@ def test_what_was_passed_for_nobody_would_not_have_run(name: str, step_s: int) -
     fires, misfire = Fires.of(Each(step_s * SECOND)), policy(name)
     for gone_s in (61, 300, 7200, 400_000):
         mark, since = NOW - gone_s * SECOND, NOW - gone_s * SECOND
-        passed = pass_for_nobody(fires, misfire, mark_ms=mark, now_ms=NOW, since_ms=since, patience_ms=2000)
+        passed = miss_while_no_worker(fires, misfire, mark_ms=mark, now_ms=NOW, since_ms=since, patience_ms=2000)
         if passed is None:
             continue
         for fresh in (None, fires.newest_due_ms(NOW)):
@@ -439,13 +439,13 @@ def test_cost_does_not_depend_on_the_length_of_the_outage(make: type[Each], name
 def test_steward_gives_up_what_may_wait_for_a_lock_only_by_its_window() -> None:
     for now, expected in ((NOW + 61_000, None), (NOW + 62_001, NOW)):
         fires = Fires.of(Each(100_000), keeps_one=True)
-        decision = decide_for_nobody(fires, policy("skip"), mark_ms=NOW - 1, now_ms=now, patience_ms=2000)
+        decision = give_up_unclaimed(fires, policy("skip"), mark_ms=NOW - 1, now_ms=now, patience_ms=2000)
         assert (decision.to_ms if decision else None) == expected
 
 
 def test_steward_leaves_closed_fires_to_a_decision_of_their_own() -> None:
     fires, later = Fires.of(Working()), NOW + 3_600_000
-    assert decide_for_nobody(fires, policy("skip"), mark_ms=NOW - 4000, now_ms=later, patience_ms=0) is None
+    assert give_up_unclaimed(fires, policy("skip"), mark_ms=NOW - 4000, now_ms=later, patience_ms=0) is None
 
 
 def test_grace_of_what_was_due_while_nothing_was_decided_counts_from_the_end_of_that() -> None:
@@ -466,6 +466,6 @@ def test_grace_of_what_was_due_while_nothing_was_decided_counts_from_the_end_of_
     assert late is not None
     assert late.missed is not None
     for now_ms, last_ms in ((NOW + 1_000, NOW - 6_000), (NOW + 1_100, NOW - 6_000), (NOW + 1_101, NOW)):
-        given_up = decide_for_nobody(fires, skip, mark_ms=NOW - 10_000, now_ms=now_ms, patience_ms=100, held=held)
+        given_up = give_up_unclaimed(fires, skip, mark_ms=NOW - 10_000, now_ms=now_ms, patience_ms=100, held=held)
         assert given_up is not None
         assert given_up.to_ms == last_ms

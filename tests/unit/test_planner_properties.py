@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.jobs.job import Misfire, MisfirePolicy
-from common.protocol.planner import COUNT_LIMIT, Decision, Fires, decide, decide_for_nobody, undecided
+from common.protocol.planner import COUNT_LIMIT, Decision, Fires, decide, give_up_unclaimed, undecided
 
 NOW = 1_790_000_000_000
 
@@ -168,7 +168,7 @@ def test_fire_whose_dispatch_time_is_to_come_is_neither_missed_nor_superseded(
 def test_steward_gives_up_only_what_no_worker_would_run(
     schedule: Closing, misfire: Misfire, mark: int, patience: int
 ) -> None:
-    step = decide_for_nobody(schedule.plan, misfire, mark_ms=mark, now_ms=NOW, patience_ms=patience)
+    step = give_up_unclaimed(schedule.plan, misfire, mark_ms=mark, now_ms=NOW, patience_ms=patience)
     if step is None:
         return
     assert step.claim_ms is None

@@ -23,7 +23,7 @@ from common.protocol import fire_decisions
 from common.protocol.keys import Keys, holder_of
 from common.protocol.placement import is_eligible, why_nobody
 from common.protocol.planned_job import PlannedJob
-from common.protocol.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
+from common.protocol.planner import NO_WORKER_FOR_MS, Decision, Held, decide, give_up_unclaimed, miss_while_no_worker
 from common.protocol.records import fire_record, passed_record, single
 from common.protocol.run import RunRecord
 from common.protocol.txn import KeyValue
@@ -146,17 +146,17 @@ class UndecidedFires:
         job, now_ms, held = case.job, case.now_ms, self._held()
         if self._members.eligible(job) or case.lock is not None:
             self._nobody_since.pop(job.name, None)
-            return decide_for_nobody(
+            return give_up_unclaimed(
                 job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, patience_ms=self._patience_ms,
                 held=held,
             )  # fmt: skip
         seen_ms = self._nobody_since.setdefault(job.name, now_ms)
-        if now_ms - seen_ms < SHORTEST_MS:
+        if now_ms - seen_ms < NO_WORKER_FOR_MS:
             return None  # who has just become steward does not know who was here a moment ago
         if held is not None and now_ms < held.until_ms + job.spec.misfire.grace_ms:
             return None  # what was due while nobody decided has its grace from then on
         since_ms = self._since_ms(job, seen_ms)
-        decision = pass_for_nobody(
+        decision = miss_while_no_worker(
             job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, since_ms=since_ms,
             patience_ms=self._patience_ms,
         )  # fmt: skip
@@ -191,7 +191,7 @@ class UndecidedFires:
         if missed is None:
             return None
         eligible = self._members.eligible(job)
-        has_just_left = not eligible and case.now_ms - self._since_ms(job, case.now_ms) < SHORTEST_MS
+        has_just_left = not eligible and case.now_ms - self._since_ms(job, case.now_ms) < NO_WORKER_FOR_MS
         if case.holder is not None and (job.keeps_one or has_just_left):
             return f"late: {case.holder} was going"
         if not eligible:

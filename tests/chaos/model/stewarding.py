@@ -11,7 +11,7 @@ from common.protocol.follow_ups import NOTHING
 from common.protocol.give_up import while_gone
 from common.protocol.keys import RunId, read_mark
 from common.protocol.planned_job import PlannedJob
-from common.protocol.planner import decide, decide_for_nobody
+from common.protocol.planner import decide, give_up_unclaimed
 from common.protocol.records import fire_record, lost_record, passed_record, request_record, single
 from common.protocol.request import Request
 from common.protocol.request_writes import RequestEnd, end_request, is_overtaken, put_again
@@ -157,7 +157,7 @@ def _fires(w: Worker, term: Term) -> Flow[None]:
 def _stuck(w: Worker, term: Term, job: PlannedJob, mark: int, lock: KeyValue | None) -> Flow[None]:
     """The first of its undecided fires: given up, offered to all, or skipped where the lock is held."""
     now, base, misfire = w.wall, max(mark, job.anchor_ms), job.spec.misfire
-    step = decide_for_nobody(job.fires, misfire, mark_ms=base, now_ms=now, patience_ms=PATIENCE)
+    step = give_up_unclaimed(job.fires, misfire, mark_ms=base, now_ms=now, patience_ms=PATIENCE)
     if step is not None:
         record = passed_record(job, step, now_ms=now)
         assert record is not None, "it passes some"
