@@ -5,14 +5,14 @@ The rule is that of :mod:`common.etcd.settle`; its refusal of a batch tells more
 A transaction in doubt may still be carried out at any later time, as long as all of its compares can come true. So a
 batch leaves this place only when it is known to have been carried out (its run keys are there, as it would put them),
 or when it never can be any more: one of its marks is beyond P (it never comes back; one before P may still come to it),
-one of its jobs has changed (its revision neither), or the session has ended. It is all or nothing, so one such compare
-is enough for all of it.
+one of its jobs has changed, or the lock that a skip compares has changed hands (their revisions neither), or the
+session has ended. It is all or nothing, so one such compare is enough for all of it.
 
     in doubt --sent again--> carried out                          each proposal: DONE
                         \\--> refused, one compare false for ever  each proposal: its refusal, or NOT_DONE
-                        \\--> refused, but may come true           each proposal alone, under the same identity:
-                                                                    so that a lock held for an hour holds up nobody else
-    alone and LOCKED, or its mark before P: the scheduler is told, for it has to go on; what was sent is watched on,
+                        \\--> refused, but may come true           each proposal alone, under the same identity: its run
+                                                                    key. So a lock held for an hour holds up no other
+    alone and LOCKED, or its mark before P: answered so, for the scheduler has to go on; what was sent is watched on,
     and should it be carried out late after all, the run is won late.
 """
 
