@@ -12,15 +12,14 @@ import json
 
 from common.access.audit_chain import Head, Note, Outcome
 from common.protocol.access_keys import AccessKeys
-from common.protocol.compares import absent, mod_revision_is
+from common.protocol.compares import at_revision, mod_revision_is
 from common.protocol.txn import Delete, KeyValue, Put, Txn
 
 
 def put(keys: AccessKeys, head: Head, *, revision: int) -> Txn:
     """In place of the one at this revision; 0: there is none. Refused: read it again."""
     key = keys.audit_head(head.chain)
-    only_if = mod_revision_is(key, revision) if revision else absent(key)
-    return Txn([only_if], [Put(key, head.to_json())])
+    return Txn([at_revision(key, revision)], [Put(key, head.to_json())])
 
 
 def leave(keys: AccessKeys, note_id: str, note: Note) -> Txn:

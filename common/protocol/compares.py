@@ -6,6 +6,7 @@ Only the protocol names them (``make lint`` sees to it): managers and workers ha
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -41,6 +42,21 @@ class Compare(Struct, frozen=True, gc=False):
 def mod_revision_is(key: str, revision: int) -> Compare:
     """True when the newest write to the key was at this revision (0: the key does not exist)."""
     return Compare(key, Target.MOD_REVISION, Relation.EQUAL, revision)
+
+
+def at_revision(key: str, revision: int) -> Compare:
+    """True while the key is as it was read at this mod revision; 0: while it does not exist."""
+    return mod_revision_is(key, revision) if revision else absent(key)
+
+
+class _AsRead(Protocol):
+    @property
+    def mod_revision(self) -> int: ...
+
+
+def unchanged(key: str, there: _AsRead | None) -> Compare:
+    """True while the key is as it was read; None: while it does not exist."""
+    return at_revision(key, 0 if there is None else there.mod_revision)
 
 
 def create_revision_is(key: str, revision: int) -> Compare:

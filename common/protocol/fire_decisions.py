@@ -15,7 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from common.protocol.compares import Compare, absent, create_revision_is, mod_revision_is, present, value_is
+from common.protocol.compares import (
+    Compare,
+    absent,
+    at_revision,
+    create_revision_is,
+    mod_revision_is,
+    present,
+    unchanged,
+    value_is,
+)
 from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.protocol.kill import Kill, is_reached
 from common.protocol.planned_job import PlannedJob
@@ -95,7 +104,7 @@ def pass_over(keys: Keys, job: PlannedJob, run_id: RunId, *, mark_ms: int, guard
 def give_mark(keys: Keys, job: PlannedJob, mark: KeyValue | None, *, at_ms: int, guards: Sequence[Compare]) -> Txn:
     """``mark``: as it was read."""
     key = keys.mark(job.sequence)
-    compares = [*guards, _job(keys, job), _unchanged(key, mark)]
+    compares = [*guards, _job(keys, job), unchanged(key, mark)]
     return Txn(compares, [_mark(keys, job, at_ms)])
 
 
@@ -154,8 +163,8 @@ def sequence(
     job_key = keys.job(name)
     compares = [
         session.alive,
-        absent(job_key) if there is None else mod_revision_is(job_key, there.revision),
-        _unchanged(mark_key, mark),
+        at_revision(job_key, 0 if there is None else there.revision),
+        unchanged(mark_key, mark),
     ]
     then: list[Operation] = [Put(mark_key, encode_mark(mark_ms))]
     otherwise: list[Operation] = []
@@ -174,10 +183,6 @@ def _undecided(keys: Keys, job: PlannedJob, mark_ms: int, guards: Sequence[Compa
 
 def _job(keys: Keys, job: PlannedJob) -> Compare:
     return mod_revision_is(keys.job(job.name), job.revision)
-
-
-def _unchanged(key: str, kv: KeyValue | None) -> Compare:
-    return absent(key) if kv is None else mod_revision_is(key, kv.mod_revision)
 
 
 def _mark(keys: Keys, job: PlannedJob, at_ms: int) -> Put:

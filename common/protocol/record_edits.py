@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from common.protocol.compares import absent, mod_revision_is, none_under_since, present
+from common.protocol.compares import mod_revision_is, none_under_since, present, unchanged
 from common.protocol.keys import Keys
 from common.protocol.txn import Delete, Earlier, Fate, Get, Guards, KeyValue, Put, Txn, TxnResult
 
 
 def put(key: str, there: KeyValue | None, value: bytes | None, guards: Guards = ()) -> Txn:
     """In place of what was read; None: it is deleted. Refused, it reads what is there instead."""
-    only_if = absent(key) if there is None else mod_revision_is(key, there.mod_revision)
-    return Txn([only_if, *guards], [Delete(key) if value is None else Put(key, value)], [Get(key)])
+    return Txn([unchanged(key, there), *guards], [Delete(key) if value is None else Put(key, value)], [Get(key)])
 
 
 def earlier(txn: Txn, there: KeyValue | None, value: bytes | None, refusal: TxnResult) -> Earlier:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from common.protocol.compares import Compare, absent, mod_revision_is, none_under, present
+from common.protocol.compares import at_revision, none_under, present
 from common.protocol.keys import Keys
 from common.protocol.member import MOST_SLOTS, Member
 from common.protocol.txn import Delete, Earlier, Fate, GetKey, Guards, Owner, Put, Txn, TxnResult
@@ -89,7 +89,7 @@ def forgotten_earlier(refusal: TxnResult) -> Earlier:
 def came(keys: Keys, entry: RosterEntry, session: str, *, known_revision: int, guards: Guards) -> Txn:
     """A worker is here, under this session's key. ``known_revision``: of what is remembered of it; 0: nothing is."""
     key = keys.roster_entry(entry.worker)
-    return Txn([*guards, present(session), _as_known(key, known_revision)], [Put(key, entry.to_json())])
+    return Txn([*guards, present(session), at_revision(key, known_revision)], [Put(key, entry.to_json())])
 
 
 def went(keys: Keys, worker: str, entry: RosterEntry | None, *, known_revision: int, guards: Guards) -> Txn:
@@ -97,13 +97,9 @@ def went(keys: Keys, worker: str, entry: RosterEntry | None, *, known_revision: 
     key = keys.roster_entry(worker)
     away = none_under(keys.worker_sessions(worker))
     write = Delete(key) if entry is None else Put(key, entry.to_json())
-    return Txn([*guards, away, _as_known(key, known_revision)], [write])
+    return Txn([*guards, away, at_revision(key, known_revision)], [write])
 
 
 def take_leave(keys: Keys, entry: RosterEntry, session: Owner) -> Txn:
     """Together with its session's key, so that nobody takes it for gone."""
     return Txn([session.alive], [Delete(session.key), Put(keys.roster_entry(entry.worker), entry.to_json())])
-
-
-def _as_known(key: str, revision: int) -> Compare:
-    return mod_revision_is(key, revision) if revision else absent(key)
