@@ -9,9 +9,6 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
-from common.protocol.compares import absent, mod_revision_is
-from common.protocol.keys import Keys
-from common.protocol.txn import Delete, Earlier, Fate, Get, KeyValue, Put, Txn, TxnResult
 from common.protocol.values import MALFORMED, instant, words, words_or_none
 
 
@@ -43,20 +40,3 @@ class Drain:
     def __str__(self) -> str:
         """In words, as the reason why the worker takes no fires."""
         return f"drained by {self.by}" + (f": {self.reason}" if self.reason else "")
-
-
-def put(keys: Keys, worker: str, there: KeyValue | None, drain: Drain | None) -> Txn:
-    """In place of what was read; None: it is taken back. Refused, it reads what is there instead."""
-    key = keys.drain(worker)
-    only_if = absent(key) if there is None else mod_revision_is(key, there.mod_revision)
-    return Txn([only_if], [Delete(key) if drain is None else Put(key, drain.to_json())], [Get(key)])
-
-
-def earlier(txn: Txn, there: KeyValue | None, drain: Drain | None, refusal: TxnResult) -> Earlier:
-    """What became of an earlier sending. Whose drain lay there before that of somebody else, nobody can tell."""
-    now = refusal.one(0)
-    if drain is not None:
-        return now.mod_revision if now is not None and txn.has_put(now) else Fate.UNKNOWN
-    # Another since: the one that was read is taken back, and one deletion is as good as another.
-    is_same = now is not None and there is not None and now.create_revision == there.create_revision
-    return Fate.NEVER if is_same else 0

@@ -16,7 +16,7 @@ from common.clock import Clock
 from common.errors import ConflictError, NotFoundError, UnavailableError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, Settled, growing_pause_s, settle
-from common.protocol import drain, roster
+from common.protocol import record_edits, roster
 from common.protocol.drain import Drain
 from common.protocol.keys import Keys
 from common.protocol.member import is_worker_name
@@ -94,9 +94,10 @@ class DrainService:
         def late(why: str) -> str:
             return f"it is not known whether {worker} is drained now: {why}. Look before you go on."
 
-        txn = drain.put(self._keys, worker, there, wanted)
+        value = None if wanted is None else wanted.to_json()
+        txn = record_edits.put(self._keys.drain(worker), there, value)
         patience = Patience.until(deadline, self._clock, lambda error: late(f"etcd gave no answer ({error})"))
-        settled = await settle(self._etcd, self._clock, txn, patience, partial(drain.earlier, txn, there, wanted))
+        settled = await settle(self._etcd, self._clock, txn, patience, partial(record_edits.earlier, txn, there, value))
         if not settled.done and self._clock.monotonic() > deadline:
             raise UnavailableError(late("others changed it all the time"))
         return settled
