@@ -33,8 +33,8 @@ def sweep(keys: Sequence[str]) -> Txn:
     return Txn([], [Delete(key) for key in keys])
 
 
-def nothing_since(keys: AccessKeys, revision: int) -> Guards:
-    """No token and no binding was written since they were read: nothing of whoever is removed is left behind."""
+def nothing_owned_since(keys: AccessKeys, revision: int) -> Guards:
+    """No token and no binding was written since they were read: nothing of the owner who is removed is left behind."""
     return none_under_since(keys.tokens, revision), none_under_since(keys.bindings, revision)
 
 
@@ -106,7 +106,7 @@ def may_lessen(before: User, after: User) -> bool:
     return (after.disabled and not before.disabled) or not set(before.groups) <= set(after.groups)
 
 
-def remaining(
+def an_administrator_remains(
     bindings: Bindings, users: Mapping[str, HeldUser], ways: Ways, *, changed: User | None = None
 ) -> Guards | None:
     """That somebody administers everything, and stays: compares on who does. None: nobody among these users does.
@@ -140,8 +140,3 @@ def _who_by(subject: Subject, users: Mapping[str, User], ways: Ways) -> User | S
             return user
     is_the_provider_s = ways.provider and not (is_named and subject.name in users)
     return subject if is_the_provider_s else None
-
-
-def no_administrator_yet(bindings: Bindings, keys: AccessKeys) -> Guards:
-    """Whoever was no administrator when the bindings were read is none now."""
-    return (none_under_since(keys.bindings, bindings.revision),)

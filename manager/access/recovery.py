@@ -52,7 +52,7 @@ async def create_administrator(config: ManagerConfig, name: str, password: str, 
             ways=Ways(provider=config.oidc_issuer is not None or config.proxy_user_header is not None),
             known=_at_once,
         )  # fmt: skip
-        if not another and await records.remaining(await records.bindings()) is not None:
+        if not another and await records.an_administrator_remains(await records.bindings()) is not None:
             raise ConflictError(
                 "there is an administrator already: ask them, or give --another; etcron admin recover lets you in "
                 "for a quarter of an hour"

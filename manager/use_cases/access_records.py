@@ -19,6 +19,7 @@ from common.etcd.settle import Patience, answered
 from common.protocol import account_edits as edits
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Bindings, HeldBinding, HeldUser, Ways
+from common.protocol.record_edits import none_written
 from common.protocol.txn import Guards, KeyValue
 from manager.use_cases.records import Damaged, Records
 
@@ -140,14 +141,14 @@ class AccessRecords(Records):
             done = await answered(partial(self.etcd.txn, txn), patience)
             await self._known(done.revision)
 
-    async def remaining(
+    async def an_administrator_remains(
         self, bindings: Bindings, *, changed: User | None = None, all_users: bool = True
     ) -> Guards | None:
         """That somebody administers everything, and stays; None: nobody does."""
         named = sorted({held.binding.subject.name for held in bindings.administering})
-        guards = edits.remaining(bindings, await self.users_named(named), self.ways, changed=changed)
+        guards = edits.an_administrator_remains(bindings, await self.users_named(named), self.ways, changed=changed)
         if guards is None and all_users and any(True for _ in bindings.administering):
-            guards = edits.remaining(bindings, await self.users(), self.ways, changed=changed)
+            guards = edits.an_administrator_remains(bindings, await self.users(), self.ways, changed=changed)
         return guards
 
     async def guards_of_change(self, before: User | Service, after: User | Service) -> Guards:
@@ -156,8 +157,8 @@ class AccessRecords(Records):
             return ()  # no service account counts as an administrator
         bindings = await self.bindings()
         if not edits.is_administrator(before, bindings, self.ways):
-            return edits.no_administrator_yet(bindings, self.keys)
-        guards = await self.remaining(bindings, changed=after)
+            return none_written(self.keys.bindings, bindings.revision)  # who was none then is none now
+        guards = await self.an_administrator_remains(bindings, changed=after)
         if guards is None:
             raise ConflictError(f"{before.name} {LAST}")
         return guards

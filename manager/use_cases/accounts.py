@@ -185,7 +185,7 @@ class AccountService:
             await records.sweep([*links, *sessions, *tokens, *bound], deadline)
             swept.sessions, swept.tokens = swept.sessions + len(sessions), swept.tokens + len(tokens)
             swept.bindings += len(bound)
-            guards = edits.nothing_since(records.keys, min(revision, bindings.revision))
+            guards = edits.nothing_owned_since(records.keys, min(revision, bindings.revision))
             if await records.write(f"{owner.name} is removed", there.key, there, None, deadline, guards):
                 return swept
             now = await records.etcd.get(there.key)

@@ -73,11 +73,11 @@ class BindingService:
         if not isinstance(binding, Binding) or not edits.administers(binding):
             return ()
         bindings = await records.bindings()
-        guards = await records.remaining(bindings.without(binding.id))
+        guards = await records.an_administrator_remains(bindings.without(binding.id))
         if guards is not None:
             return guards
         alone = Bindings(revision=bindings.revision, held=tuple(bindings.of(frozenset({binding.subject}))))
-        if await records.remaining(alone) is None:
+        if await records.an_administrator_remains(alone) is None:
             return ()  # it lets nobody in now
         raise ConflictError(f"{binding.subject} {LAST}")
 
