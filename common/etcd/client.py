@@ -14,7 +14,7 @@ from common.etcd.calls import AnswerTooLargeError, Calls, Stream
 from common.etcd.endpoints import Endpoints
 from common.etcd.paging import Paging
 from common.etcd.txn_messages import found, only_read, range_request, reading_request, txn_request, txn_result
-from common.etcd.types import Lease, Page, Status, key_value, range_end, to_bytes
+from common.etcd.types import Lease, Page, Status, key_value, range_of, to_bytes
 from common.protocol.txn import (
     MAX_READS,
     Get,
@@ -174,17 +174,17 @@ class EtcdClient:
 
     async def get_greatest(self, prefix: str, *, limit: int) -> tuple[KeyValue, ...]:
         """The keys under the prefix with the greatest values, by their bytes, the greatest first; etcd sorts them."""
-        stem = to_bytes(prefix)
+        first, end = range_of(prefix)
         request = _rpc.messages.RangeRequest(
-            key=stem or b"\0", range_end=range_end(stem), limit=limit, sort_order="DESCEND", sort_target="VALUE"
+            key=first, range_end=end, limit=limit, sort_order="DESCEND", sort_target="VALUE"
         )
         response = await self._calls.read("range", request, what=f"read the greatest of {prefix}")
         return tuple(map(key_value, response.kvs))
 
     async def count(self, prefix: str) -> int:
         """How many keys start with the prefix."""
-        stem = to_bytes(prefix)
-        request = _rpc.messages.RangeRequest(key=stem or b"\0", range_end=range_end(stem), count_only=True)
+        first, end = range_of(prefix)
+        request = _rpc.messages.RangeRequest(key=first, range_end=end, count_only=True)
         return int((await self._calls.read("range", request, what=f"count {prefix}")).count)
 
     # Writing

@@ -30,7 +30,7 @@ from common.errors import EtcdCompactedError, EtcdError, UnavailableError
 from common.etcd import _rpc
 from common.etcd.calls import Stream
 from common.etcd.client import EtcdClient
-from common.etcd.types import key_value, range_end, to_bytes, to_text
+from common.etcd.types import key_value, range_of, to_text
 from common.process.lifecycle import until_first
 from common.protocol.txn import GetKey, KeyValue, Txn
 
@@ -270,10 +270,10 @@ class Mirror:
         """Tells changes from the revision after ``since`` (or the one up to which all is told) on, until it raises."""
         stream = await self._client.watch_stream()
         try:
-            prefix = to_bytes(self.prefix)
+            first, end = range_of(self.prefix)
             create = {
-                "key": prefix or b"\0",
-                "range_end": range_end(prefix),
+                "key": first,
+                "range_end": end,
                 "start_revision": (self._told_up_to if since is None else since) + 1,
                 "fragment": True,
             }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from common.etcd import _rpc
-from common.etcd.types import key_revisions, key_value, range_end, to_bytes
+from common.etcd.types import key_revisions, key_value, range_of, to_bytes
 from common.protocol.compares import Target
 from common.protocol.txn import (
     MAX_COMPARES,
@@ -44,7 +44,7 @@ def txn_request(txn: Txn) -> Any:
         message = request.compare.add(result=compare.relation, target=compare.target, key=key)
         setattr(message, _OPERAND_OF[compare.target], compare.operand)
         if compare.prefix:
-            message.key, message.range_end = key or b"\0", range_end(key)
+            message.key, message.range_end = range_of(compare.key)
     if len(request.compare) > MAX_COMPARES:
         raise ValueError(f"{len(request.compare)} compares in one transaction; etcd takes {MAX_COMPARES}")
     for operations, branch in ((request.success, txn.then), (request.failure, txn.otherwise)):
@@ -123,8 +123,8 @@ def _fill_range(request: Any, read: Read) -> None:
         case GetKey():
             request.key, request.keys_only = to_bytes(read.key), True
         case GetPrefix():
-            prefix = to_bytes(read.prefix)
-            request.key, request.range_end, request.limit = prefix or b"\0", range_end(prefix), read.limit
+            request.key, request.range_end = range_of(read.prefix)
+            request.limit = read.limit
         case _:
             assert_never(read)
 

@@ -59,6 +59,12 @@ def range_end(prefix: bytes) -> bytes:
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\0"
 
 
+def range_of(prefix: str) -> tuple[bytes, bytes]:
+    """The first and the end of all keys that start with `prefix`, as etcd's requests name a range."""
+    stem = to_bytes(prefix)
+    return stem or b"\0", range_end(stem)
+
+
 def key_revisions(kv: Any) -> KeyRevisions:
     """A `KeyRevisions` from etcd's message, with nothing that only some versions send."""
     return KeyRevisions(
