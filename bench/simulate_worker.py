@@ -175,7 +175,7 @@ class SimulatedWorker:
                 results, rest = self._claims.read(again, answer, sent=0.0)
                 for result in results:
                     self._answered(result)
-                again = again.of(rest)
+                again = again.only(rest)
 
     def _answered(self, result: Result) -> None:
         job, plan_ms = result.proposal.job, result.proposal.decision.claim_ms

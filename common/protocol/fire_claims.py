@@ -55,12 +55,12 @@ class Batch(Generic[OwnerT]):
     proposals: list[Proposal]
 
     @property
-    def claims(self) -> int:
+    def claim_count(self) -> int:
         """How many runs it would claim."""
         return sum(proposal.claims for proposal in self.proposals)
 
-    def of(self, proposals: Iterable[Proposal]) -> Batch[OwnerT]:
-        """The same claims, under the same identity, but only these."""
+    def only(self, proposals: Iterable[Proposal]) -> Batch[OwnerT]:
+        """These proposals of it, under the same identity."""
         return Batch(session=self.session, proposals=list(proposals))
 
 
@@ -176,7 +176,7 @@ class Claims:
         proposal.witness = Put(key, entry.to_json())
         proposal.compares.append(absent(key))
         proposal.then.append(proposal.witness)
-        proposal.finals.append(record)
+        proposal.final_records.append(record)
 
 
 def found_carried_out(proposal: Proposal, found: Mapping[str, KeyValue]) -> Result | None:

@@ -16,7 +16,7 @@ from common.protocol.run import RunEntry, RunRecord
 from common.protocol.txn import KeyValue, Operation, Put
 
 MAX_PROPOSALS: Final = 30
-"""In one transaction: 4 compares each, and 3 operations in each branch, within etcd's 128."""
+"""In one transaction, if they are usual ones: 4 compares each, and 3 operations in each branch, within etcd's 128."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -32,8 +32,8 @@ class Proposal:
     compares: list[Compare]
     then: list[Operation]
     otherwise: list[Operation]
-    finals: list[RunRecord] = field(default_factory=list)
-    """The final records that it puts, which are to be delivered."""
+    final_records: list[RunRecord] = field(default_factory=list)
+    """That it puts, and that are to be delivered."""
     entry: RunEntry | None = None
     """The value of the run key, of a claim."""
     witness: Put | None = None
@@ -61,8 +61,8 @@ class Proposal:
         return self.locks or (self.job.keeps_one and self.decision.closed is None)
 
     @property
-    def records(self) -> list[RunId]:
-        """The run keys that it puts and that must not be there yet, oldest first."""
+    def run_ids(self) -> list[RunId]:
+        """Of the run keys that it puts and that must not be there yet, oldest first."""
         passed, claim_ms = self.decision.passed, self.decision.claim_ms
         plans = [ms for ms in (passed.lo_ms if passed else None, claim_ms) if ms is not None]
         return [self.job.run_of(plan_ms) for plan_ms in plans]

@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 
 async def pass_over(client: EtcdClient, keys: Keys, proposal: Proposal, session: Session) -> bool:
     """Whether the way is free: the mark stands at the oldest fire that was in the way, or nothing is there any more."""
-    found = await client.get_keys([keys.run(run_id) for run_id in proposal.records])
-    in_the_way = next((run_id for run_id in proposal.records if keys.run(run_id) in found), None)
+    found = await client.get_keys([keys.run(run_id) for run_id in proposal.run_ids])
+    in_the_way = next((run_id for run_id in proposal.run_ids if keys.run(run_id) in found), None)
     if in_the_way is None:
         return True
     result = await client.txn(
@@ -129,7 +129,7 @@ class Answers:
         """Its run is started, its records are delivered."""
         if result.proposal.claims:
             self._claimant.won(result, session)
-        for record in result.proposal.finals:
+        for record in result.proposal.final_records:
             self._claimant.recorded(record, result.revision)
 
     def _update(self, pending: PendingJob, result: Result, session: Session) -> None:

@@ -79,7 +79,7 @@ class Doubts:
             for result in results:
                 listener.answered(result, batch.session)
         elif len(batch.proposals) > 1:
-            await asyncio.gather(*(self._settle(batch.of([one]), listener, 0) for one in batch.proposals))
+            await asyncio.gather(*(self._settle(batch.only([one]), listener, 0) for one in batch.proposals))
         else:
             await self._watch(batch, results, listener)
 

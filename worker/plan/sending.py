@@ -65,10 +65,10 @@ class Sending:
         """These of the batch, which are counted. Where etcd is there and will not, the others are decided."""
         await apart(proposals, partial(self._send, batch), partial(self._refused, batch), at_once=True)
 
-    async def _send(self, of: Batch[Session], proposals: Sequence[Proposal]) -> bool:
+    async def _send(self, whole: Batch[Session], proposals: Sequence[Proposal]) -> bool:
         """Some of a batch in one transaction; EtcdRefusedError: for good, and none of them has been answered."""
-        batch, sent = of.of(proposals), self._clock.boottime()
-        if failpoints.armed and batch.claims:
+        batch, sent = whole.only(proposals), self._clock.boottime()
+        if failpoints.armed and batch.claim_count:
             failpoints.hit("before_claim")
         try:
             answer = await self._answer(batch)
@@ -84,7 +84,7 @@ class Sending:
             self._count(batch.proposals, -1)
             await self._doubts.settle(batch, self._listener)
             return True
-        if failpoints.armed and batch.claims and answer.succeeded:
+        if failpoints.armed and batch.claim_count and answer.succeeded:
             failpoints.hit("after_claim")
         results, again = self._claims.read(batch, answer, sent=sent)
         for result in results:

@@ -207,7 +207,7 @@ def _taken(w: Worker, batch: Batch[Session], result: Result) -> Result:
     if result.answer is not Answer.DONE:
         return result
     proposal, entry, fence = result.proposal, result.proposal.entry, result.revision
-    for record in proposal.finals:
+    for record in proposal.final_records:
         deliver(w, record, fence)
     if entry is not None:
         run = Run(
@@ -220,7 +220,7 @@ def _taken(w: Worker, batch: Batch[Session], result: Result) -> Result:
 
 def _pass_over(proposal: Proposal, session: Session) -> Flow[None]:
     """A run key stands in the way (somebody's hand): the mark goes over it."""
-    runs = proposal.records
+    runs = proposal.run_ids
     found = yield Txn((), [GetKey(KEYS.run(run_id)) for run_id in runs])
     there = [] if found is None else [run_id for index, run_id in enumerate(runs) if found.key(index) is not None]
     if there:
