@@ -13,9 +13,9 @@ from common.protocol.txn import Delete, Owner, Put, Txn
 from common.protocol.values import MALFORMED
 
 
-def look(keys: Keys, worker: str, run: RunId, manager: str, owner: Owner, *, is_short: bool) -> Txn:
-    """Somebody looks at the run through this manager, for as long as its session lasts at most; ``is_short``: at the
-    last lines alone. Refused: that is over."""
+def put(keys: Keys, worker: str, run: RunId, manager: str, owner: Owner, *, is_short: bool) -> Txn:
+    """A user looks at the run through this manager, for as long as its session lasts at most; ``is_short``: at the last
+    lines alone. Refused: the session is over."""
     value = b'{"short":true}' if is_short else b"{}"
     return Txn([owner.alive], [Put(keys.tail(worker, run, manager), value, owner.lease_id)])
 
@@ -28,6 +28,6 @@ def is_short(value: bytes) -> bool:
         return False
 
 
-def look_away(keys: Keys, worker: str, run: RunId, manager: str) -> Txn:
-    """Nobody does any more."""
+def remove(keys: Keys, worker: str, run: RunId, manager: str) -> Txn:
+    """No user of this manager does any more."""
     return Txn([], [Delete(keys.tail(worker, run, manager))])

@@ -254,7 +254,7 @@ class Tails:
         """The worker knows that somebody looks, or (None) nobody does any more."""
         session = self._session()
         if tail.may_be_at is not None and tail.may_be_at != worker:
-            await self._etcd.txn(tails.look_away(self._keys, tail.may_be_at, tail.run, self._name))
+            await self._etcd.txn(tails.remove(self._keys, tail.may_be_at, tail.run, self._name))
             tail.may_be_at, tail.asked = None, None
         if worker is None:
             return
@@ -268,6 +268,6 @@ class Tails:
         if tail.may_be_at is None:
             tail.since = self._clock.monotonic()
         tail.may_be_at = worker
-        txn = tails.look(self._keys, worker, tail.run, self._name, session, is_short=wanted[2])
+        txn = tails.put(self._keys, worker, tail.run, self._name, session, is_short=wanted[2])
         if (await self._etcd.txn(txn)).succeeded:
             tail.asked = wanted
