@@ -108,7 +108,7 @@ def _as_read(call: CallKeys, there: Found) -> list[Compare]:
 
 NO_LIMIT_MS: Final = MAX_MARK_MS
 """In place of an expiry: such a run starts however late."""
-_RUN, _LOCK, _REQUEST = 0, 1, 2
+_RUN, _LOCK, _REQUEST, _JOB, _SESSION, _MARK = range(6)
 """Where the answer of a refusal has them."""
 
 
@@ -169,8 +169,8 @@ class RequestClaim:
 
     def is_over(self, refusal: TxnResult) -> bool:
         """Whether the claim can never be carried out any more, however late it arrives."""
-        job, own = refusal.one(3), refusal.one(4)
-        mark = None if self.mark is None else refusal.one(5)
+        job, own = refusal.one(_JOB), refusal.one(_SESSION)
+        mark = None if self.mark is None else refusal.one(_MARK)
         return (
             self.comes_late(refusal)
             or job is None
