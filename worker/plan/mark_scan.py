@@ -100,10 +100,10 @@ class MarkScan:
                     pending.base_ms = max(pending.base_ms, mark_ms)
 
     async def look(
-        self, pending_jobs: Iterable[PendingJob], now_ms: int, *, blind: bool = False, held: Held | None = None
+        self, pending_jobs: Iterable[PendingJob], now_ms: int, *, after_a_gap: bool = False, held: Held | None = None
     ) -> None:
-        """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too; but
-        what was due while a leap of the clock ``held`` this worker keeps it."""
+        """Looks at these jobs. ``after_a_gap``: nothing was decided for a while, so what waits has lost its grace, too;
+        but what was due while a leap of the clock ``held`` this worker keeps it."""
         async for looked_at in self._concerning(list(pending_jobs), now_ms):
             marks = await self._read_marks([pending.job.sequence for pending, _ in looked_at])
             for index, (pending, newest) in enumerate(looked_at, 1):
@@ -111,7 +111,7 @@ class MarkScan:
                     await asyncio.sleep(0)
                 if not pending.gone and (mark_ms := marks.get(pending.job.sequence)) is not None:
                     with self._quarantine.isolate(pending.job.name, pending.job.revision):  # harms no other
-                        self._look_at(pending, newest, mark_ms, now_ms, blind=blind)
+                        self._look_at(pending, newest, mark_ms, now_ms, after_a_gap=after_a_gap)
                         if held is not None and pending.fresh_ms is not None:
                             pending.fresh_ms = min(pending.fresh_ms, held.from_ms)
 
@@ -143,13 +143,15 @@ class MarkScan:
             return False
         return self._members.rank(pending.job, str(newest)) in (0, 1)
 
-    def _look_at(self, pending: PendingJob, newest: int | None, mark_ms: int, now_ms: int, *, blind: bool) -> None:
+    def _look_at(
+        self, pending: PendingJob, newest: int | None, mark_ms: int, now_ms: int, *, after_a_gap: bool
+    ) -> None:
         job = pending.job
         if pending.busy:
             pending.look_again = True
             return
         base_ms = max(mark_ms, job.anchor_ms)
-        if blind:
+        if after_a_gap:
             pending.fresh_ms = pending.until_ms if pending.wants else None
         elif (pending.queued or pending.parked) and pending.base_ms >= base_ms:
             return  # it waits for a slot, or for a lock, here: it keeps its grace

@@ -128,12 +128,12 @@ class Scheduler:
         """Those without a place among the cues, for the clock has jumped."""
         self._plan_from_ms = 0
         self._wants_look: str | None = None
-        self._wants_blind_look = False
+        self._gap_since_look = False
         self._holds_until = float("-inf")
         """Nothing is decided before, by the monotonic clock, where enough is claimed ahead of free slots."""
         self._short_since_ms: int | None = None
         """Since when due fires have waited for slots; None: none do."""
-        self._blind = True
+        self._must_read_marks = True
         """Whether nothing may be decided before all marks have been read."""
         self._is_looking = False
         self._has_looked = False
@@ -174,12 +174,12 @@ class Scheduler:
             pending.fresh_ms, pending.waited = old.fresh_ms, old.waited
             self._pending_jobs.line.join(pending)
 
-    def look_afresh(self, reason: str, *, blind: bool = False) -> None:
+    def look_afresh(self, reason: str, *, after_a_gap: bool = False) -> None:
         """Read all marks and decide what nobody has: after a start, a new membership, a clock jump, an outage."""
         self._wants_look = reason
-        self._wants_blind_look |= blind
-        self._blind |= blind
-        if blind:
+        self._gap_since_look |= after_a_gap
+        self._must_read_marks |= after_a_gap
+        if after_a_gap:
             self._short_since_ms = None  # what waited for slots waits for the look now
         self._alarm.ring()
 
@@ -188,7 +188,7 @@ class Scheduler:
         self._pending_jobs.cues.clear()
         self._hedges.clear()
         self._to_plan, self._plan_from_ms = dict(self._pending_of), self._clock.wall_ms()
-        self.look_afresh("the clock jumped", blind=True)
+        self.look_afresh("the clock jumped", after_a_gap=True)
 
     def wake(self) -> None:
         """A slot came free, or a session is there."""
@@ -199,7 +199,7 @@ class Scheduler:
         pending = self._pending_of.get(split_sequence(sequence)[0])
         if pending is None or pending.job.sequence != sequence or not pending.job.keeps_one:
             return
-        may_decide = self.session is not None and self._admission.takes_fires and not self._blind
+        may_decide = self.session is not None and self._admission.takes_fires and not self._must_read_marks
         if may_decide and self._lock_waits.freed(pending, self._clock.wall_ms()):
             self._alarm.ring()
 
@@ -241,16 +241,16 @@ class Scheduler:
             return None
         if self.session is not self._looked_under:
             self._looked_under = self.session
-            self.look_afresh(self._wants_look or "decides again", blind=True)
+            self.look_afresh(self._wants_look or "decides again", after_a_gap=True)
         self._plan_some()
         if self._wants_look is not None and not self._is_looking:
-            reason, blind = self._wants_look, self._wants_blind_look
-            self._wants_look, self._wants_blind_look = None, False
+            reason, after_a_gap = self._wants_look, self._gap_since_look
+            self._wants_look, self._gap_since_look = None, False
             self._is_looking = self._has_looked = True
             self._absences.begins()
-            self.spawn(self._look(reason, now_ms, blind), "look afresh")
+            self.spawn(self._look(reason, now_ms, after_a_gap), "look afresh")
         self._collect(now_ms)
-        again_ms = None if self._blind else self._decide(self.session, now_ms)
+        again_ms = None if self._must_read_marks else self._decide(self.session, now_ms)
         # As the second in rank it looks with slots that none of its own fires waits for.
         spare = 0 if self.waiting else self._table.free_slots
         if spare > 0 and (hedged := self._hedges.take(now_ms, spare)):
@@ -328,12 +328,14 @@ class Scheduler:
 
     # Look afresh
 
-    async def _look(self, reason: str, now_ms: int, blind: bool) -> None:
+    async def _look(self, reason: str, now_ms: int, after_a_gap: bool) -> None:
         extra = {"action": "look.afresh", "reason": reason, "jobs": len(self._pending_of)}
         level, began_s = logging.DEBUG if self._out_of_reach else logging.INFO, self._clock.boottime()
         _log.log(level, "looks at %d jobs afresh: %s", len(self._pending_of), reason, extra=extra)
         try:
-            await self._mark_scan.look(list(self._pending_of.values()), now_ms, blind=blind, held=self._held())
+            await self._mark_scan.look(
+                list(self._pending_of.values()), now_ms, after_a_gap=after_a_gap, held=self._held()
+            )
         except (EtcdError, UnavailableError) as error:
             self.outage(error)
             await asyncio.sleep(_BACKOFF_S)
@@ -342,7 +344,7 @@ class Scheduler:
                 self._out_of_reach = False
                 _log.info("etcd is in reach again", extra={"action": "scheduler.in_reach"})
             self._absences.in_touch(began_s)
-            self._blind = self._wants_blind_look
+            self._must_read_marks = self._gap_since_look
         self._is_looking = False
         self._alarm.ring()
 
@@ -353,7 +355,7 @@ class Scheduler:
         if self.session is not None:
             self._absences.lost_touch(self.session.confirmed_boottime)
         _log.log(level, "etcd is out of reach: %s", error, extra={"action": "scheduler.outage"})
-        self.look_afresh("etcd was out of reach", blind=True)
+        self.look_afresh("etcd was out of reach", after_a_gap=True)
 
     # Decide
 

@@ -65,7 +65,7 @@ class Chance:
 
     async def look(self) -> None:
         one = self.random.choice(self.world.planners)
-        one.scheduler.look_afresh("chance", blind=self.random.random() < 0.5)
+        one.scheduler.look_afresh("chance", after_a_gap=self.random.random() < 0.5)
 
     async def nothing(self) -> None:
         pass

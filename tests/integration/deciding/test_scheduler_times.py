@@ -237,7 +237,7 @@ async def test_one_shot_fires_once_and_is_done(client: EtcdClient, prefix: str) 
         await world.unlock()
         world.at(NOON + DAY)
         await world.settled()
-        world.planners[0].scheduler.look_afresh("a test", blind=True)
+        world.planners[0].scheduler.look_afresh("a test", after_a_gap=True)
         await world.settled()
         assert world.planners[0].wins == [NOON + 10 * SECOND]
         assert world.planners[0].scheduler._pending_jobs.cues.next_ms is None
@@ -286,7 +286,7 @@ async def test_job_that_runs_after_its_last_run_has_no_fires_and_costs_nothing(c
         await world.save(cronExpr=None, after="10s")
         world.at(NOON + DAY)
         await world.settled()
-        world.planners[0].scheduler.look_afresh("a test", blind=True)
+        world.planners[0].scheduler.look_afresh("a test", after_a_gap=True)
         await world.settled()
         assert await world.runs() == {}
         assert world.planners[0].scheduler._pending_jobs.cues.next_ms is None

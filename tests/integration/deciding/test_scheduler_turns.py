@@ -80,7 +80,7 @@ async def test_fire_that_waited_for_a_slot_until_it_was_late_says_so(client: Etc
         await world.mark_comes_to(NOON + MINUTE + SECOND, "waits")
         planner.free_slots()
         await world.settled()
-        planner.scheduler.look_afresh("the worker was elsewhere", blind=True)
+        planner.scheduler.look_afresh("the worker was elsewhere", after_a_gap=True)
         world.at(NOON + 2 * MINUTE + 5 * SECOND)
         await world.mark_comes_to(NOON + 2 * MINUTE + SECOND, "waits")
         reasons = [record.reason for record in planner.records if record.run_id.job == "waits"]
