@@ -157,7 +157,7 @@ Earlier: TypeAlias = int | Fate
 """What became of an earlier sending; a number: it was carried out, at this revision (0: that is not known)."""
 
 
-class Shared(Protocol):
+class HasShare(Protocol):
     """What needs a share of a transaction."""
 
     @property
@@ -179,7 +179,7 @@ _ItemT = TypeVar("_ItemT")
 
 
 def packed(
-    items: Iterable[_ItemT], share_of: Callable[[_ItemT], Shared], *, most: int, beside: int = 0
+    items: Iterable[_ItemT], share_of: Callable[[_ItemT], HasShare], *, most: int, beside: int = 0
 ) -> Iterator[list[_ItemT]]:
     """The items in their order, in as few transactions as etcd's limits allow, at most so many in each.
 
