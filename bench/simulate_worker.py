@@ -212,7 +212,7 @@ class SimulatedWorker:
 
     def _claim_request(self, job: PlannedJob, request: Request) -> None:
         claim = claim_of(
-            request, job, self._session, keys=self._keys, identity=self._identity, claims=self._claims,
+            request, job, self._session, keys=self._keys, identity=self._identity, lost_after_ms=_LOST_AFTER_MS,
             now_ms=self._timeline.now_ms(), mark=None,
         )  # fmt: skip
         answer = self._etcd.txn(claim.transaction())

@@ -304,7 +304,7 @@ class Parts:
         )  # fmt: skip
         self.requests = RequestQueue(
             client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
-            kills=self.kills, table=self.table, claims=self.claims, refusals=self.refusals, locks=self.locks,
+            kills=self.kills, table=self.table, refusals=self.refusals, locks=self.locks,
             timings=timings, on_won=self.dispatcher.add, admission=self.admission, clock=clock,
             verifier=self.verifier,
         )  # fmt: skip

@@ -118,16 +118,6 @@ class Claims:
             answers, again = [Result(proposal=again[0], answer=Answer.RUN_EXISTS)], []
         return answers, again
 
-    def lost_after_ms(self, job: PlannedJob) -> int | None:
-        """How long a run of the job may be out of touch; None: for ever."""
-        match job.spec.lost_after_s:
-            case None:
-                return self._lost_after_ms
-            case "never":
-                return None
-            case seconds:
-                return int(seconds * 1000)
-
     def propose(
         self, job: PlannedJob, decision: Decision, *, session: Owner, now_ms: int, start_by_ms: int = 0,
         blocker: KeyValue | None = None, late: str | None = None,
@@ -160,8 +150,8 @@ class Claims:
             proposal.entry = RunEntry(
                 state=EntryState.OPEN, worker=self._identity.worker, session=session.id,
                 instance=self._identity.instance, revision=job.revision, locked=proposal.locks,
-                lost_after_ms=self.lost_after_ms(job), plan_ms=claim_ms, dispatch_ms=job.dispatch_ms(claim_ms),
-                claim_ms=now_ms, labels=dict(job.spec.labels),
+                lost_after_ms=job.lost_after_ms(self._lost_after_ms), plan_ms=claim_ms,
+                dispatch_ms=job.dispatch_ms(claim_ms), claim_ms=now_ms, labels=dict(job.spec.labels),
             )  # fmt: skip
             proposal.witness = Put(run, proposal.entry.to_json())
             proposal.compares.append(absent(run))

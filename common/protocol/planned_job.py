@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from common.jobs.job import JobSpec, Overlap
+from common.jobs.values import NEVER
 from common.protocol.keys import RunId, sequence_name
 from common.protocol.planner import Fires
 from common.protocol.saved_job import Again, SavedJob, first_attempt, planned_by
@@ -71,6 +72,17 @@ class PlannedJob:
         """When a fire is to start: its plan time, moved by its jitter; in a worker's own sequence by its own."""
         jitter_s = self.spec.jitter_s
         return dispatch_ms(self.sequence, self.schedule, jitter_s, plan_ms) if jitter_s else plan_ms
+
+    def lost_after_ms(self, of_worker_ms: int) -> int | None:
+        """How long a run of it may be out of touch: as the job says, or else its worker; None: for ever."""
+        match self.spec.lost_after_s:
+            case None:
+                return of_worker_ms
+            case float() | int() as seconds:
+                return int(seconds * 1000)
+            case _:
+                assert self.spec.lost_after_s == NEVER
+                return None
 
     def came_up_ms(self, now_ms: int) -> int:
         """The first fire later than this is the first that is still to become due; without jitter it costs nothing."""

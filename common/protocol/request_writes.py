@@ -32,7 +32,6 @@ from typing import Final, Self
 
 from common.protocol.compares import Compare, absent, create_revision_is, mod_revision_is, value_is
 from common.protocol.dedupe import Remembered
-from common.protocol.fire_claims import Claims
 from common.protocol.follow_ups import FollowUp, merged
 from common.protocol.keys import MAX_MARK_MS, Keys, Watched
 from common.protocol.kill import Kill
@@ -182,13 +181,13 @@ class RequestClaim:
 
 
 def claim_of(
-    request: Request, job: PlannedJob, session: Owner, *, keys: Keys, identity: Identity, claims: Claims,
+    request: Request, job: PlannedJob, session: Owner, *, keys: Keys, identity: Identity, lost_after_ms: int,
     now_ms: int, mark: KeyValue | None,
 ) -> RequestClaim:  # fmt: skip
-    """The claim of a request that is about to be sent."""
+    """The claim of a request that is about to be sent. ``lost_after_ms``: where the job does not say."""
     entry = RunEntry(
         state=EntryState.OPEN, worker=identity.worker, session=session.id, instance=identity.instance,
-        revision=job.revision, locked=job.takes_lock, lost_after_ms=claims.lost_after_ms(job),
+        revision=job.revision, locked=job.takes_lock, lost_after_ms=job.lost_after_ms(lost_after_ms),
         plan_ms=request.plan_ms, dispatch_ms=max(request.dispatch_ms, request.not_before_ms), claim_ms=now_ms,
         trigger=request.trigger, by=request.by, note=request.note, create_ms=request.create_ms, args=request.args,
         env=request.env, labels=dict(job.spec.labels), grant=request.grant, scope=request.scope,

@@ -90,7 +90,7 @@ async def tried(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> tuple[Tried, lis
     refusals = cast(Refusals, SimpleNamespace(note=lambda name, _: called.append(f"noted {name}")))
     unneeded = cast(Any, None)
     etcd.claiming = claiming = RequestClaiming(
-        client=cast(Any, etcd), keys=Keys(), identity=unneeded, claims=unneeded, table=etcd.table,
+        client=cast(Any, etcd), keys=Keys(), identity=unneeded, lost_after_ms=5, table=etcd.table,
         refusals=refusals, clock=etcd.clock, on_room=lambda: called.append("room"),
     )  # fmt: skip
     monkeypatch.setattr(claiming, "_claim", lambda *_: Claim())

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from common.etcd import Session
 from common.jobs.job import JobSpec
-from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Identity
 from common.protocol.request import Origin, Request
@@ -73,7 +72,7 @@ def test_run_is_due_when_its_request_may_be_claimed_and_says_whether_it_took_the
     claim = claim_of(
         claim.request, claim.job, cast(Session, SimpleNamespace(id="a1")), keys=KEYS,
         identity=Identity(worker="w1", instance="i", host="h"),
-        claims=cast(Claims, SimpleNamespace(lost_after_ms=lambda _: 5)), now_ms=9, mark=None,
+        lost_after_ms=5, now_ms=9, mark=None,
     )  # fmt: skip
     assert (claim.entry.dispatch_ms, claim.entry.locked) == (dispatch_ms, overlap == "skip")
 

@@ -58,7 +58,7 @@ class Worker:
             client=cast(Any, self), keys=KEYS, identity=cast(Any, SimpleNamespace(worker="w1")),
             catalog=cast(Any, SimpleNamespace(of_run=lambda run_id: self.jobs.get(run_id.job_name))),
             members=cast(Any, SimpleNamespace(place=self._place)),
-            kills=cast(Any, SimpleNamespace(by_run=self.killed)), table=self.table, claims=unneeded,
+            kills=cast(Any, SimpleNamespace(by_run=self.killed)), table=self.table,
             refusals=unneeded, locks=self.locks, timings=Timings(), on_won=self.won.append,
             admission=self.admission, clock=self.clock,
         )  # fmt: skip

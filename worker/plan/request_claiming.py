@@ -17,7 +17,6 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.etcd.settle import Bears, Patience, settle
 from common.process import failpoints
-from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, read_mark
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
@@ -52,7 +51,7 @@ class RequestClaiming:
         client: EtcdClient,
         keys: Keys,
         identity: Identity,
-        claims: Claims,
+        lost_after_ms: int,
         table: RunTable,
         refusals: Refusals,
         clock: Clock,
@@ -62,7 +61,7 @@ class RequestClaiming:
         self._client = client
         self._keys = keys
         self._identity = identity
-        self._claims = claims
+        self._lost_after_ms = lost_after_ms
         self._refusals = refusals
         self._clock = clock
         self._on_room = on_room
@@ -106,7 +105,7 @@ class RequestClaiming:
 
     def _claim(self, request: Request, job: PlannedJob, session: Session, mark: KeyValue | None) -> RequestClaim:
         return claim_of(
-            request, job, session, keys=self._keys, identity=self._identity, claims=self._claims,
+            request, job, session, keys=self._keys, identity=self._identity, lost_after_ms=self._lost_after_ms,
             now_ms=self._clock.wall_ms(), mark=mark,
         )  # fmt: skip
 

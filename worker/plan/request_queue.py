@@ -19,7 +19,6 @@ from typing import Final
 
 from common.clock import Clock
 from common.etcd import Change, EtcdClient, Session
-from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, sequence_name
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
@@ -64,7 +63,6 @@ class RequestQueue:
         members: Members,
         kills: Kills,
         table: RunTable,
-        claims: Claims,
         refusals: Refusals,
         locks: LockWatch,
         timings: Timings,
@@ -88,8 +86,8 @@ class RequestQueue:
         self._clock = clock
         self._alarm = Alarm(clock)
         self._claiming = RequestClaiming(
-            client=client, keys=keys, identity=identity, claims=claims, table=table, refusals=refusals,
-            clock=clock, on_room=self.wake,
+            client=client, keys=keys, identity=identity, lost_after_ms=timings.lost_after_s * 1000, table=table,
+            refusals=refusals, clock=clock, on_room=self.wake,
         )  # fmt: skip
         self._tasks: asyncio.TaskGroup | None = None
         self.by_job: dict[str, Lineup] = {}

@@ -10,7 +10,7 @@ from common.protocol.request import Request
 from common.protocol.request_writes import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.txn import Get, Txn
 from tests.chaos.model.runs import NEVER_SENT, Run, Session
-from tests.chaos.model.settings import HEDGE, KEYS
+from tests.chaos.model.settings import HEDGE, KEYS, LOST_AFTER
 from tests.chaos.model.world import Flow
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _claim(w: Worker, job: PlannedJob, request: Request) -> Flow[None]:
         if answer is None or is_overtaken(request, job, read_mark(mark)):
             return
     claim = claim_of(
-        request, job, session, keys=KEYS, identity=w.identity, claims=w.claims, now_ms=w.wall, mark=mark
+        request, job, session, keys=KEYS, identity=w.identity, lost_after_ms=LOST_AFTER, now_ms=w.wall, mark=mark
     )  # fmt: skip
     yield from _settled(w, claim, session)
 

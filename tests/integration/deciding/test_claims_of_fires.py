@@ -13,6 +13,7 @@ from common.etcd import EtcdClient
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision
+from common.protocol.proposals import Proposal
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState
 from common.protocol.txn import Delete, Operation, Put, Txn, TxnResult
@@ -437,14 +438,14 @@ async def test_what_cannot_be_decided_harms_no_other_job(
         await world.save("bad")
         await world.save("good")
         claims = world.planners[0].claims
-        real = claims.lost_after_ms
+        real = claims.propose
 
-        def lost_after_ms(job: object) -> int | None:
-            if job.name == "bad":  # type: ignore[attr-defined]
-                raise ZeroDivisionError("a bug that nobody has foreseen")
-            return real(job)  # type: ignore[arg-type]
+        def propose(job: PlannedJob, *values: Any, **more: Any) -> Proposal:
+            if job.name == "bad":
+                raise ZeroDivisionError("a bug that was not foreseen")
+            return real(job, *values, **more)
 
-        monkeypatch.setattr(claims, "lost_after_ms", lost_after_ms)
+        monkeypatch.setattr(claims, "propose", propose)
         world.at(NOON + 1000)
         await world.mark_comes_to(NOON + 1000, "good")
         assert [result.proposal.job.name for result in world.planners[0].won_results] == ["good"]

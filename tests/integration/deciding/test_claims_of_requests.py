@@ -26,7 +26,7 @@ async def a_claim(world: World) -> RequestClaim:
     )  # fmt: skip
     seen = replace(request, revision=await world.client.put(keys.request(RUN), request.to_json()))
     return claim_of(
-        seen, world.jobs["job"], planner.session, keys=keys, identity=planner.identity, claims=planner.claims,
+        seen, world.jobs["job"], planner.session, keys=keys, identity=planner.identity, lost_after_ms=300_000,
         now_ms=NOON, mark=await world.client.get(keys.mark("job")),
     )  # fmt: skip
 
