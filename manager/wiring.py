@@ -19,11 +19,11 @@ from common.jobs.job import JobSpec
 from common.notices.channels import ChannelKind
 from common.notices.rules import MOST_RULES, RULE, Rule
 from common.notices.wanted import Wanted
+from common.protocol.absence import Past
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Ways
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Member
-from common.protocol.placement import Past
 from common.runlog import JobResults, RunLog
 from manager.access.audit import Audit
 from manager.access.cookies import Cookies

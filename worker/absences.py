@@ -17,8 +17,9 @@ from typing import Final
 from msgspec import Struct
 
 from common.clock import Clock
+from common.protocol.absence import away_since, in_short
 from common.protocol.member import Member
-from common.protocol.placement import away_since, in_short, is_eligible
+from common.protocol.placement import is_eligible
 from common.protocol.planned_job import PlannedJob
 
 _LONG: Final = 200

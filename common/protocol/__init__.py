@@ -4,8 +4,8 @@ A manager or worker reads, has a transaction built here, sends it, and has its a
 same transaction again; refused, it reads again, and has another one built.
 
 The life of a fire
-    planner.py placement.py     what to do first about the undecided fires of a job; who may try one, in which order,
-                                and why nobody could
+    planner.py placement.py     what to do first about the undecided fires of a job; who may try one, in which order
+    absence.py                  why no worker could
     proposals.py fire_claims.py one decision about a job; the transactions that claim fires, and what became of each
     request_writes.py           runs that were asked for: asked, claimed, ended
     boots.py                    a run for the boot of a machine, asked for by a worker there

@@ -26,11 +26,12 @@ from msgspec import structs
 from common.errors import ConflictError, InvalidInputError, NotFoundError, StaleError
 from common.instants import iso
 from common.jobs.job import JobSpec
+from common.protocol.absence import why_no_worker
 from common.protocol.chain import Chained, edit_chain
 from common.protocol.compares import Compare, absent, mod_revision_is, value_is
 from common.protocol.keys import Keys, Watched, encode_mark, read_mark
 from common.protocol.member import Member
-from common.protocol.placement import is_eligible, why_nobody
+from common.protocol.placement import is_eligible
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import FireRange, undecided
 from common.protocol.records import fire_record
@@ -400,7 +401,7 @@ def _had_waited(before: Stored, members: Sequence[Member]) -> str:
     spec = before.saved.spec
     if any(one.accepts and is_eligible(spec, one.labels, one.slots) for one in members):
         return ""
-    return f": until then {why_nobody(spec, members)}"
+    return f": until then {why_no_worker(spec, members)}"
 
 
 def _without(fires: FireRange, schedule: Schedule, ms: int) -> FireRange | None:

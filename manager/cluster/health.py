@@ -22,8 +22,8 @@ from common.clock import Clock
 from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, UnavailableError
 from common.etcd import EtcdClient, Status
 from common.instants import iso
+from common.protocol.absence import Past
 from common.protocol.member import Member
-from common.protocol.placement import Past
 from common.protocol.roster import Left, RosterEntry
 from common.runlog import RetentionState, RunLog
 from manager.cluster.clocks import ClockGuard, clocks_view

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from common.access.rights import Rights
 from common.jobs.job import JobSpec
+from common.protocol.absence import Past, why_no_worker
 from common.protocol.member import Member
-from common.protocol.placement import Past, is_eligible, why_nobody
+from common.protocol.placement import is_eligible
 from manager.watch.catalog import Catalog
 
 _NAMED: Final = 5
@@ -87,7 +88,7 @@ async def look_at_jobs(
                 continue  # its last fire is past, as far as one look tells
             count += 1
             if len(without) < _NAMED:
-                without.append((name, f"no worker: {why_nobody(job.saved.spec, members, away, now_ms=now_ms)}"))
+                without.append((name, f"no worker: {why_no_worker(job.saved.spec, members, away, now_ms=now_ms)}"))
     return JobsReport(
         broken=report_broken, broken_count=len(broken), without_worker=without,
         without_worker_count=count if members else None,

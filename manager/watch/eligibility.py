@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from common.jobs.job import JobSpec
+from common.protocol.absence import why_no_worker
 from common.protocol.member import Member
-from common.protocol.placement import Candidate, Placement, bucket_of, is_eligible, why_nobody
+from common.protocol.placement import Candidate, Placement, bucket_of, is_eligible
 
 _MOST_TOLD = 20
 """Workers that are told of by themselves."""
@@ -29,7 +30,7 @@ class Eligibility:
         self._members = tuple(members)
         fitting = [one for one in self._members if is_eligible(spec, one.labels, one.slots) and one.accepts]
         self._placement = Placement(Candidate(one.worker, one.slots) for one in fitting)
-        self._nobody = None if fitting else why_nobody(spec, self._members, most=_MOST_TOLD)
+        self._nobody = None if fitting else why_no_worker(spec, self._members, most=_MOST_TOLD)
 
     def takers(self, fire: str) -> Takers:
         """Who would take this fire (its plan time in ms, or a request's id); each of them, where it is a broadcast."""

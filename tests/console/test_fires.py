@@ -46,7 +46,7 @@ async def test_each_verdict_has_its_reason_in_words(console: Console, cluster: C
     await cluster.call("POST", f"/api/v1/jobs/{name}-over/kill", {})
 
 
-async def test_fires_to_come_say_who_takes_them_or_why_nobody_could(
+async def test_fires_to_come_say_who_takes_them_or_why_no_worker_could(
     console: Console, cluster: Cluster, name: str
 ) -> None:
     await cluster.save(f"{name}-taken", "true", "@hourly")

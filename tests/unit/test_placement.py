@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import common.protocol.placement as placement_module
 from common.jobs.reader import parse_job
+from common.protocol.absence import why_no_worker
 from common.protocol.member import Member
-from common.protocol.placement import BUCKETS, LATER, Candidate, Placement, bucket_of, is_eligible, why_nobody
+from common.protocol.placement import BUCKETS, LATER, Candidate, Placement, bucket_of, is_eligible
 from common.protocol.roster import Left, RosterEntry
 
 NAMES = st.lists(st.text("abcdefghij-0123456789", min_size=1, max_size=8), min_size=1, max_size=8, unique=True)
@@ -170,6 +171,6 @@ def test_where_none_takes_fires_those_who_left_are_named_too() -> None:
     gone = RosterEntry.of(who("w3"), seen_ms=1_790_000_000_000, left=Left.GONE)
     elsewhere = RosterEntry.of(who("us"), seen_ms=1_790_000_000_000, left=Left.STOPPED)
     spec = parse_job({"name": "j", "command": "true", "cronExpr": "@daily", "workers": {"host": ["w1", "w3"]}})
-    assert why_nobody(spec, [who("w1", "drained by me")], [elsewhere, gone], now_ms=1_790_000_060_000) == (
+    assert why_no_worker(spec, [who("w1", "drained by me")], [elsewhere, gone], now_ms=1_790_000_060_000) == (
         "no worker that fits takes fires: w1: drained by me; w3 (host=w3) has been gone since 14:13 UTC"
     )

@@ -15,9 +15,9 @@ from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient
+from common.protocol.absence import why_no_worker
 from common.protocol.follow_ups import NOTHING, FollowUp, next_link
 from common.protocol.keys import Keys, read_mark
-from common.protocol.placement import why_nobody
 from common.protocol.planned_job import PlannedJob
 from common.protocol.records import request_record
 from common.protocol.request import Origin, Request
@@ -202,7 +202,7 @@ class StuckRequests:
         members = [one for one in self._members.by_key.values() if job.of_worker in (None, one.worker)]
         if job.of_worker is not None and not members:
             return f"no eligible worker: {job.of_worker} is not live"
-        return f"no eligible worker: {why_nobody(job.spec, members)}"
+        return f"no eligible worker: {why_no_worker(job.spec, members)}"
 
     async def _end(self, term: Term, request: Request, end: RequestEnd, *, now_ms: int) -> None:
         job = self._catalog.of_run(request.run_id)

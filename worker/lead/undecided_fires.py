@@ -20,8 +20,9 @@ from typing import Final
 
 from common.etcd import EtcdClient
 from common.protocol import fire_decisions
+from common.protocol.absence import why_no_worker
 from common.protocol.keys import Keys, holder_of
-from common.protocol.placement import is_eligible, why_nobody
+from common.protocol.placement import is_eligible
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import NO_WORKER_FOR_MS, Decision, Held, decide, give_up_unclaimed, miss_while_no_worker
 from common.protocol.records import fire_record, passed_record, single
@@ -196,7 +197,7 @@ class UndecidedFires:
             return f"late: {case.holder} was going"
         if not eligible:
             live, away = self._members.by_key.values(), self._roster.away().values()
-            return f"no worker: {why_nobody(job.spec, live, away, now_ms=case.now_ms)}"
+            return f"no worker: {why_no_worker(job.spec, live, away, now_ms=case.now_ms)}"
         if self._beats.all_taken(eligible, job.spec.slots):
             return "late: no worker had a free slot"
         lo_ms, hi_ms = job.dispatch_ms(missed.lo_ms), job.dispatch_ms(missed.hi_ms)

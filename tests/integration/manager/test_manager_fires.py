@@ -159,7 +159,7 @@ async def test_a_worker_whose_former_session_is_still_there_would_take_a_fire_on
     assert fire["takers"] == ["w1"]
 
 
-async def test_a_fire_to_come_says_why_nobody_could_take_it(manager: Managed) -> None:
+async def test_a_fire_to_come_says_why_no_worker_could_take_it(manager: Managed) -> None:
     minute = await save(manager, workers={"zone": "eu"}, slots=2)
 
     async def reason() -> str:
