@@ -27,8 +27,7 @@ from common.protocol.placement import Candidate, Placement, bucket_of
 from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.request import Request
 from common.protocol.txn import Put, Txn
-from common.timings import Timings
-from worker.plan.hedges import OFFER_AFTER_MS
+from common.timings import OFFER_AFTER_MS, Timings
 
 MIDNIGHT_MS: Final = 1_790_035_200_000
 """The fires of all jobs lie in the seconds after this midnight (UTC)."""

@@ -27,8 +27,8 @@ from common.protocol.request import Request
 from common.protocol.request_writes import claim_of
 from common.protocol.run import RunEntry
 from common.protocol.txn import Delete, Put, Txn
+from common.timings import OFFER_AFTER_MS
 from worker.pacing import AT_ONCE_S, TOGETHER_S
-from worker.plan.hedges import OFFER_AFTER_MS
 from worker.record.unlocking import MAX_STEPS
 from worker.runs import Run, RunTable
 

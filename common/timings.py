@@ -23,6 +23,9 @@ given up, or judged lost, while the next one runs."""
 START_OVER_S = STAMP_VALID_S + 0.5
 """A run key that is unchanged for so long: nothing is started by it any more."""
 
+OFFER_AFTER_MS = 5000
+"""A fire undecided for so long after its dispatch time is the steward's, who offers it to all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:

@@ -20,14 +20,13 @@ from common.protocol.keys import Keys, read_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Held
 from common.protocol.txn import KeyValue
-from common.timings import Timings
+from common.timings import OFFER_AFTER_MS, Timings
 from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.lead.leader import Term
 from worker.lead.roster import Roster
 from worker.lead.undecided_fires import Case, UndecidedFires
 from worker.members import Beats, Members
-from worker.plan.hedges import OFFER_AFTER_MS
 from worker.plan.mark_scan import read_marks
 from worker.quarantine import Quarantine
 from worker.record.settlement import Settlement
@@ -35,6 +34,7 @@ from worker.record.settlement import Settlement
 _log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_MS: Final = 5000
+"""At a job with fires closer than that, or an undecided one: a pace of its own, beside `OFFER_AFTER_MS`."""
 _AT_ONCE: Final = 2000
 """Jobs looked at in one turn."""
 FIRST_LOOKS: Final = 5000

@@ -35,6 +35,7 @@ from worker.record.settlement import Settlement
 _log = logging.getLogger(__name__)
 
 CLAIMABLE_FOR_MS: Final = 5000
+"""Then the steward puts a request again. As long as `OFFER_AFTER_MS`, and not bound to it."""
 _IN_A_TURN: Final = 1_000
 """Each `after` job has a request that waits for its time: of those jobs the steward looks at so many in one turn."""
 _TURNS: Final = 60

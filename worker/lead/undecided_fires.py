@@ -28,13 +28,12 @@ from common.protocol.planner import NO_WORKER_FOR_MS, Decision, Held, decide, gi
 from common.protocol.records import fire_record, passed_record, single
 from common.protocol.run import RunRecord
 from common.protocol.txn import KeyValue
-from common.timings import Timings
+from common.timings import OFFER_AFTER_MS, Timings
 from common.verdicts import Verdict
 from worker.absences import Absences
 from worker.lead.leader import Term
 from worker.lead.roster import Roster
 from worker.members import Beats, Members
-from worker.plan.hedges import OFFER_AFTER_MS
 from worker.record.settlement import Settlement
 
 _log = logging.getLogger(__name__)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from common.timings import OFFER_AFTER_MS
 from worker.plan.pending_jobs import PendingJob
 
-OFFER_AFTER_MS: Final = 5000
-"""A fire undecided for so long after its dispatch time is the steward's, who offers it to all."""
 _LIMIT_MS: Final = OFFER_AFTER_MS
 """So long they wait for slots to spare; then a fresh one is the steward's. It counts from the end of the hedge, for
 misfires, which the steward leaves to workers, are older from the start."""
