@@ -40,9 +40,10 @@ class Asked(StrEnum):
 
 
 def ask(keys: Keys, job: PlannedJob, *, worker: str, boot_id: str, now_ms: int, session: Owner) -> Txn:
-    """For this boot the job runs once, on this worker."""
+    """For this boot the job runs once, on this worker. Its origin is that of a fire that is caught up with: every
+    version knows it, and it needs no grant."""
     request = Request(
-        run_id=RunId.planned(sequence_name(job.name, worker), now_ms), origin=Origin.MADE_UP,
+        run_id=RunId.planned(sequence_name(job.name, worker), now_ms), origin=Origin.CATCH_UP,
         job_create_revision=job.create_revision, plan_ms=now_ms, dispatch_ms=now_ms, not_before_ms=now_ms,
         expires_ms=now_ms + STARTS_WITHIN_MS, create_ms=now_ms,
     )  # fmt: skip

@@ -137,7 +137,7 @@ class Claims:
         if proposal.needs_free_lock:
             proposal.compares.append(absent(lock))
         for plan_ms in decision.requests:
-            request = made_up(job, plan_ms, now_ms=now_ms)
+            request = catch_up_request(job, plan_ms, now_ms=now_ms)
             proposal.then.append(Put(keys.request(request.run_id), request.to_json()))
         if (claim_ms := decision.claim_ms) is not None and blocker is not None:
             reason = f"overlap: {holder_of(blocker)} was going"
@@ -178,11 +178,11 @@ def found_carried_out(proposal: Proposal, found: Mapping[str, KeyValue]) -> Resu
     return Result(proposal=proposal, answer=Answer.DONE, revision=there.create_revision, sent=float("-inf"))
 
 
-def made_up(job: PlannedJob, plan_ms: int, *, now_ms: int) -> Request:
+def catch_up_request(job: PlannedJob, plan_ms: int, *, now_ms: int) -> Request:
     """The request for a misfire that the job's policy makes up for."""
     return Request(
         run_id=job.run_of(plan_ms),
-        origin=Origin.MADE_UP,
+        origin=Origin.CATCH_UP,
         job_create_revision=job.create_revision,
         plan_ms=plan_ms,
         dispatch_ms=job.dispatch_ms(plan_ms),

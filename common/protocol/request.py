@@ -28,7 +28,7 @@ class Origin(StrEnum):
     """Nobody took the fire in time: everybody may."""
     HANDED_ON = "handedOn"
     """The worker that had claimed it could not start it."""
-    MADE_UP = "madeUp"
+    CATCH_UP = "madeUp"
     """A misfire that the job's policy makes up for."""
     RUN_NOW = "runNow"
     """Somebody asked for it."""

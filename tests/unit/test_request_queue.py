@@ -215,7 +215,7 @@ async def test_requests_of_a_job_without_lock_go_several_at_once(worker: Worker)
 
 def test_those_that_make_up_for_misfires_go_one_by_one_also_without_lock(worker: Worker) -> None:
     for number in (1, 2):
-        worker.ask(number, "free", origin=Origin.MADE_UP)
+        worker.ask(number, "free", origin=Origin.CATCH_UP)
     assert worker.tries() == ["free"]
 
 

@@ -50,7 +50,7 @@ _IN_VAIN: Final = "late: no worker started it in time"
 _LATE: Final[Mapping[Origin, str]] = {
     Origin.OFFERED: "late: it was offered to all workers, and none started it in time",
     Origin.HANDED_ON: "late: its worker could not start it and handed it on, and none started it in time",
-    Origin.MADE_UP: "late: it was to be made up for, and no worker started it in time",
+    Origin.CATCH_UP: "late: it was to be made up for, and no worker started it in time",
 }
 """Why a request was there that has expired."""
 

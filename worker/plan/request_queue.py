@@ -229,7 +229,7 @@ class RequestQueue:
     def _goes_alone(self, request: Request) -> bool:
         """Whether the job's next request waits until this one is claimed."""
         job = self._catalog.of_run(request.run_id)
-        return job is None or job.takes_lock or request.origin is Origin.MADE_UP
+        return job is None or job.takes_lock or request.origin is Origin.CATCH_UP
 
     def _rank(self, request: Request) -> int | None:
         """This worker's place among those who may try it; a worker that is to be avoided is the last of them."""

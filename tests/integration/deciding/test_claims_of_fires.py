@@ -395,7 +395,7 @@ async def test_misfires_of_policy_all_become_requests_oldest_first(client: EtcdC
         async for page in client.read_prefix(world.keys.requests):
             found += [Request.from_json(kv.value, run_id=world.keys.run_of(kv.key)) for kv in page.kvs]
         assert [request.plan_ms for request in found] == [NOON + minute * MINUTE for minute in (8, 9, 10)]
-        assert {request.origin for request in found} == {Origin.MADE_UP}
+        assert {request.origin for request in found} == {Origin.CATCH_UP}
         assert await client.get(world.keys.seen_prefix + "requests") is not None
         assert sorted(await world.runs()) == [NOON + MINUTE]
         assert world.planners[0].wins == []

@@ -441,7 +441,7 @@ async def test_fire_that_is_to_be_made_up_for_waits_as_its_run_does(manager: Man
     assert kv is not None
     for plan_ms in plans:
         request = Request(
-            run_id=RunId.planned("j", plan_ms), origin=Origin.MADE_UP, job_create_revision=kv.create_revision,
+            run_id=RunId.planned("j", plan_ms), origin=Origin.CATCH_UP, job_create_revision=kv.create_revision,
             plan_ms=plan_ms, dispatch_ms=plan_ms, not_before_ms=plan_ms,
         )  # fmt: skip
         await manager.etcd.put(request.key(manager.keys), request.to_json())
@@ -571,7 +571,7 @@ async def test_the_answers_are_these_to_the_letter(manager: Managed) -> None:
     kv = await manager.etcd.get(manager.keys.job("j"))
     assert kv is not None
     request = Request(
-        run_id=at[7], origin=Origin.MADE_UP, job_create_revision=kv.create_revision, plan_ms=at[7].plan_ms or 0,
+        run_id=at[7], origin=Origin.CATCH_UP, job_create_revision=kv.create_revision, plan_ms=at[7].plan_ms or 0,
         dispatch_ms=at[7].plan_ms or 0, not_before_ms=at[7].plan_ms or 0,
     )  # fmt: skip
     await manager.etcd.put(request.key(manager.keys), request.to_json())

@@ -267,7 +267,7 @@ async def missed_after_unblock(manager: Managed, *, among: int = 1) -> RunRecord
 async def ask_for(manager: Managed, plan_ms: int) -> None:
     """The fire waits as a request, as one does that is made up for."""
     request = Request(
-        run_id=RunId.planned("j", plan_ms), origin=Origin.MADE_UP, job_create_revision=1, plan_ms=plan_ms,
+        run_id=RunId.planned("j", plan_ms), origin=Origin.CATCH_UP, job_create_revision=1, plan_ms=plan_ms,
         dispatch_ms=plan_ms, not_before_ms=plan_ms,
     )  # fmt: skip
     await manager.etcd.put(manager.keys.request(request.run_id), request.to_json())

@@ -207,7 +207,7 @@ async def test_what_makes_up_for_misfires_is_claimed_oldest_first_though_it_take
         puts = []
         for number in range(20):
             request = Request(
-                run_id=RunId.planned("job", now_ms + number), origin=Origin.MADE_UP,
+                run_id=RunId.planned("job", now_ms + number), origin=Origin.CATCH_UP,
                 job_create_revision=job.create_revision, plan_ms=now_ms + number, dispatch_ms=now_ms + number,
                 not_before_ms=now_ms, expires_ms=now_ms + 600_000,
             )  # fmt: skip
