@@ -21,7 +21,8 @@ What others decide
                                 a run ended, given up; a worker that takes nothing new; calls remembered
     logins.py                   sessions and tokens, made and ended
     fire_decisions.py           of fires, beside the claims: recorded, offered, passed over; a run that is replaced
-    audit_heads.py              how far each manager's audit chain goes
+    audit_heads.py audit_notes.py
+                                how far each manager's audit chain goes; what `etcron admin` leaves for it
     tails.py                    whose output somebody looks at
     sweeps.py                   what is of no use any more goes
 

@@ -26,7 +26,7 @@ from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import EtcdClient
 from common.etcd.settle import is_in_doubt
 from common.process.disk import Disk
-from common.protocol import audit_heads
+from common.protocol import audit_heads, audit_notes
 from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import KeyValue
 from common.runlog import RunLog
@@ -230,12 +230,12 @@ class Audit:
             if not self._keeps_up:
                 return True
             if await self._may_have_taken(kv):
-                self.note(audit_heads.left(kv))
+                self.note(audit_notes.read(kv))
         return more
 
     async def _may_have_taken(self, kv: KeyValue) -> bool:
         try:
-            return (await self._etcd.txn(audit_heads.take(kv))).succeeded
+            return (await self._etcd.txn(audit_notes.take(kv))).succeeded
         except EtcdError as error:
             if is_in_doubt(error):
                 return True

@@ -21,7 +21,7 @@ from common.configuration.config import ManagerConfig
 from common.connections import open_etcd
 from common.errors import ConflictError, InvalidInputError
 from common.etcd import EtcdClient
-from common.protocol import audit_heads
+from common.protocol import audit_notes
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Ways
 from manager.access.directory import Directory
@@ -82,7 +82,7 @@ async def leave_note(etcd: EtcdClient, keys: AccessKeys, action: str, of: str, *
         ms=SystemClock().wall_ms(), who=_who(), via="", address="", action=action, object=of, outcome=Outcome.DONE,
         details={"host": socket.gethostname(), **details},
     )  # fmt: skip
-    await etcd.txn(audit_heads.leave(keys, secrets.token_hex(ID_BYTES), note))
+    await etcd.txn(audit_notes.put(keys, secrets.token_hex(ID_BYTES), note))
 
 
 async def make_owner_link(config: ManagerConfig, *, reason: str, good_for_s: int, session_s: int) -> str:
