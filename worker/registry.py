@@ -21,8 +21,9 @@ from common.clock import Clock
 from common.errors import ConflictError, EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session, SessionRefusedError
 from common.process.runtime import machine_load
+from common.protocol import sweeps
 from common.protocol.keys import Keys
-from common.protocol.member import Beat, BeatPace, Identity, Member, RunsAs, only_session, without_dead
+from common.protocol.member import Beat, BeatPace, Identity, Member, RunsAs, only_session
 from common.protocol.member import beat as put_beat
 from common.protocol.roster import Left, RosterEntry, take_leave
 from common.protocol.txn import KeyValue
@@ -246,7 +247,7 @@ class Registry:
         for (key, revision), since in self._detached_since.items():
             if now - since >= 2 * self._ttl_s:
                 with suppress(EtcdError, UnavailableError):
-                    await self._client.txn(without_dead(key, revision))
+                    await self._client.txn(sweeps.dead_session(key, revision))
 
     async def _publish(self) -> None:
         if self.session is None:

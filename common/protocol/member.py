@@ -228,11 +228,6 @@ def only_session(keys: Keys, worker: str, own: Sequence[KeyValue]) -> Share:
     return Share([mod_revision_is(kv.key, kv.mod_revision) for kv in own], [Delete(kv.key) for kv in own])
 
 
-def without_dead(key: str, revision: int) -> Txn:
-    """A session's key under no lease, which would bar its name for ever."""
-    return Txn([mod_revision_is(key, revision)], [Delete(key)])
-
-
 def beat(keys: Keys, told: Beat, process: str, session: Owner) -> Txn:
     """Under the lease of the session, while that lives."""
     return Txn([session.alive], [Put(keys.beat(process), told.to_json(), session.lease_id)])

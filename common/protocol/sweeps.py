@@ -37,6 +37,11 @@ def delete_unchanged(*kvs: KeyValue, guards: Guards = ()) -> Txn:
     return Txn([*guards, *(mod_revision_is(kv.key, kv.mod_revision) for kv in kvs)], [Delete(kv.key) for kv in kvs])
 
 
+def dead_session(key: str, revision: int) -> Txn:
+    """A session's key under no lease, which would bar its name for ever; a worker of that name deletes it."""
+    return Txn([mod_revision_is(key, revision)], [Delete(key)])
+
+
 def mark_of_no_job(keys: Keys, mark: KeyValue, job: str, *, guards: Guards) -> Txn:
     """While there is no such job, and nobody has moved the mark."""
     return Txn([*guards, absent(keys.job(job)), value_is(mark.key, mark.value)], [Delete(mark.key)])
