@@ -3,7 +3,7 @@
 __main__.py programs.py         finds the command; `up`, `worker`, `config`, `completion`, the help of all
 jobs.py job_*.py runs.py workers.py stats.py forecast.py audit.py manifests/ crontab/ importing/
                                 clients of a manager, by noun; jobs from files, crontabs and other schedulers
-accounts.py                     what an import, or a sync, says of each line
+import_report.py                what an import, or a sync, says of each line
 following.py                    a run, followed to its end
 admin.py                        the first administrator and the last resort: writes to etcd, without a manager
 login.py profiles.py            `login`, `logout`, `whoami`; what is kept of a login, and which server it is for

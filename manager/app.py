@@ -100,7 +100,7 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
     parts = app[PARTS]
     loops = {
         "users and rights": parts.directory.run,
-        "sessions in use": parts.idle.run,
+        "sessions in use": parts.keep_alive.run,
         "expired tokens": parts.tokens.run,
         "watching": parts.watching.run,
         "blocked jobs": parts.watching.blocked.run,

@@ -22,7 +22,7 @@ from manager.access.audit import Audit
 from manager.access.cookies import Cookies
 from manager.access.directory import Directory
 from manager.access.guard import CALLER, Access
-from manager.access.idle import Idle
+from manager.access.keep_alive import SessionKeepAlive
 from manager.access.logins import Logins
 from manager.access.passwords import Passwords
 from manager.access.sessions import Sessions
@@ -78,7 +78,7 @@ class Parts:
     access: Access
     audit: Audit
     directory: Directory
-    idle: Idle
+    keep_alive: SessionKeepAlive
     access_records: AccessRecords
     accounts: AccountService
     bindings: BindingService
@@ -92,7 +92,7 @@ class Parts:
     etcd: EtcdClient
     keys: Keys
     runlog: RunLog
-    service: JobService
+    jobs: JobService
     unblocking: Unblocking
     kills: KillService
     give_ups: GiveUpService
@@ -155,8 +155,8 @@ def caller(request: web.Request) -> str:
     return request[CALLER].name
 
 
-def whose(request: web.Request) -> str:
-    """Who asks, whichever of their tokens and sessions they come by: what one may take a share of."""
+def allowance_key(request: web.Request) -> str:
+    """Whose share a call takes: one for each caller, whichever token or session the call comes with."""
     identity = request[CALLER].identity
     return caller(request) if identity is None or identity.subject is None else str(identity.subject)
 

@@ -29,7 +29,7 @@ from manager.access.audit import Audit
 from manager.access.cookies import Cookies
 from manager.access.directory import Directory
 from manager.access.guard import Access, Way
-from manager.access.idle import Idle
+from manager.access.keep_alive import SessionKeepAlive
 from manager.access.local import OwnerWay, SocketWay
 from manager.access.logins import Logins
 from manager.access.passwords import Passwords
@@ -170,7 +170,7 @@ def make_parts(
     channels = ChannelService(
         kept, keys, watching.catalog, rules, Reach.of(config.notice_networks), of_channels if config.notifier else None
     )
-    service = JobService(
+    jobs = JobService(
         etcd,
         keys,
         clock=clock,
@@ -215,7 +215,7 @@ def make_parts(
     )
     templates = templates_in(webroot)
     forecasts = Forecasts(watching, history, clock=clock)
-    idle = Idle(etcd, clock=clock)
+    keep_alive = SessionKeepAlive(etcd, clock=clock)
     cookies = Cookies(has_tls=config.tls_cert is not None, proxies=config.proxies)
     sessions = Sessions(etcd, access_keys, directory, clock=clock, patience_s=patience_s)
     passwords = Passwords()
@@ -262,9 +262,9 @@ def make_parts(
         clock=clock,
     )
     return Parts(
-        access=Access(config.auth, _ways(config, directory, cookies, idle), directory),
+        access=Access(config.auth, _ways(config, directory, cookies, keep_alive), directory),
         directory=directory,
-        idle=idle,
+        keep_alive=keep_alive,
         audit=audit,
         access_records=access_records,
         accounts=AccountService(access_records),
@@ -278,11 +278,11 @@ def make_parts(
         etcd=etcd,
         keys=keys,
         runlog=runlog,
-        service=service,
+        jobs=jobs,
         unblocking=Unblocking(
             etcd,
             keys,
-            service,
+            jobs,
             inventory,
             records=history,
             ahead_ms=config.max_clock_skew_ms + config.timings.claim_lead_ms,
@@ -336,13 +336,13 @@ def make_parts(
     )
 
 
-def _ways(config: ManagerConfig, directory: Directory, cookies: Cookies, idle: Idle) -> Sequence[Way]:
+def _ways(config: ManagerConfig, directory: Directory, cookies: Cookies, keep_alive: SessionKeepAlive) -> Sequence[Way]:
     """In the order in which they are asked: the first that finds a credential of its kind decides."""
     proxy = proxy_way(config, groups_of=directory.subjects_of, uid_of=peer_uid)
     return (
         *((proxy,) if proxy is not None else ()),  # a call past the proxy is refused, whatever else it carries
         TokenWay(directory, config.auth),
-        SessionWay(directory, cookies, used=idle.used),
+        SessionWay(directory, cookies, used=keep_alive.used),
         SocketWay(proxy_uid=config.proxy_uid),
         *((OwnerWay(proxies=config.proxies),) if config.trust_owner else ()),
     )

@@ -1,4 +1,4 @@
-"""`etcron crontab import`: jobs out of a crontab, and an account of its every line."""
+"""`etcron crontab import`: jobs out of a crontab, and a report on its every line."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from cli.accounts import Account, paused_if_new
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
 from cli.client import Client, Document, told
 from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
+from cli.import_report import ImportReport, paused_if_new
 from cli.job_saving import merged, setting, without_nulls
 from cli.manifests.carrying import carry_out, check, make_plan
 from cli.manifests.plan import OWNER_LABEL, Step, Wanted
 from cli.printing import complain, print_json, say, tell
 from cli.progress import tracked
 from cli.times import machine_timezone
-from common.crontab.jobs import Became, Told, translate
+from common.crontab.jobs import LineOutcome, LineResult, translate
 from common.crontab.lines import Line, read_lines
 from common.errors import ScheduleError
 from common.schedules.schedule import parse_cron
@@ -93,19 +93,19 @@ def _sync(arguments: argparse.Namespace) -> int:
 
 def _import(arguments: argparse.Namespace) -> int:
     lines = list(read_lines(read_given(arguments.file), system=arguments.system))
-    told = told_of(lines, arguments)
+    outcomes = outcomes_of(lines, arguments)
     with Client.of(arguments) as client:
-        told = checked(client, told)
-        steps = _plan(client, told, arguments)
-        account = Account.of(told, steps, {})
-        if not (arguments.dry_run or (account.is_refused and arguments.strict)):
-            account = Account.of(told, steps, saved(client, steps))
-    _print(account, arguments)
-    return account.status
+        outcomes = checked(client, outcomes)
+        steps = _plan(client, outcomes, arguments)
+        report = ImportReport.of(outcomes, steps, {})
+        if not (arguments.dry_run or (report.is_refused and arguments.strict)):
+            report = ImportReport.of(outcomes, steps, saved(client, steps))
+    _print(report, arguments)
+    return report.status
 
 
-def told_of(lines: Sequence[Line], arguments: argparse.Namespace, *, by_comment: bool = False) -> list[Told]:
-    """What becomes of every line, as far as that can be told without a manager."""
+def outcomes_of(lines: Sequence[Line], arguments: argparse.Namespace, *, by_comment: bool = False) -> list[LineOutcome]:
+    """What becomes of every line, as far as that is known without a manager."""
     timezone, origin = (arguments.tz, "--tz") if arguments.tz else machine_timezone()
     try:
         parse_cron("@yearly", timezone=timezone)
@@ -117,12 +117,12 @@ def told_of(lines: Sequence[Line], arguments: argparse.Namespace, *, by_comment:
     labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}
     said = said_of(arguments)
     enabled = getattr(arguments, "enable", False)
-    account = translate(
+    outcomes = translate(
         lines, timezone=timezone, prefix=arguments.name_prefix, enabled=enabled, labels=labels, by_comment=by_comment
     )
     return [
         one if one.document is None else replace(one, document=without_nulls(merged(one.document, said)))
-        for one in account
+        for one in outcomes
     ]
 
 
@@ -149,10 +149,10 @@ def over_what_is_there(document: Document, spec: Document, said: Document) -> Do
     return without_nulls(merged(merged({**given, **of_the_line}, labels), said))
 
 
-def checked(client: Client, account: Sequence[Told]) -> list[Told]:
-    """The account, with those lines refused that the manager would not save."""
+def checked(client: Client, outcomes: Sequence[LineOutcome]) -> list[LineOutcome]:
+    """The outcomes, with those lines refused that the manager would not save."""
     result = []
-    for one in tracked(account, "checking"):
+    for one in tracked(outcomes, "checking"):
         if one.document is not None:
             errors, warnings = check(client, wanted_of(one))
             if errors and "notify" in one.document and all(error["field"].startswith("notify") for error in errors):
@@ -162,21 +162,21 @@ def checked(client: Client, account: Sequence[Told]) -> list[Told]:
                 one = replace(one, document=document, notes=notes)
                 errors, warnings = check(client, wanted_of(one))
             if errors:
-                one = Told(line=one.line, became=Became.REFUSED, notes=("; ".join(told(errors)),))
+                one = LineOutcome(line=one.line, result=LineResult.REFUSED, notes=("; ".join(told(errors)),))
             else:
                 one = replace(one, notes=(*one.notes, *warnings))
         result.append(one)
     return result
 
 
-def wanted_of(one: Told) -> Wanted:
+def wanted_of(one: LineOutcome) -> Wanted:
     """The job of a line, to be compared with what there is."""
     return Wanted(name=one.name, document=one.document or {}, place=f"line {one.line.number}")
 
 
-def _plan(client: Client, account: Sequence[Told], arguments: argparse.Namespace) -> list[Step]:
+def _plan(client: Client, outcomes: Sequence[LineOutcome], arguments: argparse.Namespace) -> list[Step]:
     """The steps of the jobs. New ones are paused, others stay as they are, unless they are to be enabled."""
-    wanted = [wanted_of(one) for one in account if one.document is not None]
+    wanted = [wanted_of(one) for one in outcomes if one.document is not None]
     over = partial(over_what_is_there, said=said_of(arguments))
     steps = make_plan(client, wanted, owner=arguments.owner, over=over)
     return steps if arguments.enable else paused_if_new(steps)
@@ -196,15 +196,15 @@ def saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
     return results
 
 
-def _print(account: Account, arguments: argparse.Namespace) -> None:
+def _print(report: ImportReport, arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
-        lines = [{"line": one.line.number, "text": one.line.text, **account.document(one)} for one in account.told]
+        lines = [{"line": one.line.number, "text": one.line.text, **report.document(one)} for one in report.lines]
         print_json({"dryRun": arguments.dry_run, "lines": lines})
         return
-    account.tell()
-    if account.is_refused and arguments.strict:
+    report.tell()
+    if report.is_refused and arguments.strict:
         tell("nothing was imported, as lines were refused (--strict)")
     elif arguments.dry_run:
         tell("dry run: nothing was saved")
-    elif account.has_new and not arguments.enable:
+    elif report.has_new and not arguments.enable:
         tell("new jobs are paused: look at them (etcron job list), then etcron job resume NAME ...")

@@ -19,17 +19,17 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, Final
 
-from cli.accounts import Account, paused_if_new
 from cli.client import Client, Document, job_path
-from cli.crontab.commands import checked, over_what_is_there, said_of, saved, told_of, wanted_of
+from cli.crontab.commands import checked, outcomes_of, over_what_is_there, said_of, saved, wanted_of
 from cli.crontab.sources import STDIN, Source, is_user, name_of, source_of
 from cli.crontab.takeover import Line, Takeover, by_reason, lines_of, why_not_ready
 from cli.crontab.until_now import CronsView, crons_view, daemon_here, noted
 from cli.errors import CommandError, ExitStatus
+from cli.import_report import ImportReport, paused_if_new
 from cli.manifests.carrying import make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Row, Step
 from cli.printing import print_json, say, tell, warn
-from common.crontab.jobs import Became, Told
+from common.crontab.jobs import LineOutcome, LineResult
 from common.crontab.lines import Entry, read_lines
 
 _ALIKE: Final = 0.6
@@ -53,17 +53,17 @@ def sync(arguments: argparse.Namespace) -> int:
     arguments.owner = arguments.owner or source.owner
     text = source.read()
     lines = list(read_lines(text, system=source.user is None, taken=True))
-    told = [_with_user(one, source) for one in told_of(lines, arguments, by_comment=True)]
+    outcomes = [_with_user(one, source) for one in outcomes_of(lines, arguments, by_comment=True)]
     with Client.of(arguments) as client:
         rows = {row["name"]: row for row in client.items("/api/v1/jobs", _owned_by(arguments.owner), warnings=[])}
-        told, daemon = _of_known_users(client, checked(client, renamed(told, rows))), daemon_here()
+        outcomes, daemon = _of_known_users(client, checked(client, renamed(outcomes, rows))), daemon_here()
         view = crons_view(lines, source, text, daemon)
         problems = list[str]()
-        by_cron = [line.job for line in lines_of(told) if source.is_live and not line.is_taken]
+        by_cron = [line.job for line in lines_of(outcomes) if source.is_live and not line.is_taken]
         if not arguments.dry_run:
             problems += _pause(client, [name for name in by_cron if _is_enabled(rows.get(name))], _CRON_RUNS_IT)
         steps = make_plan(
-            client, [wanted_of(one) for one in told if one.document is not None], owner=arguments.owner, prune=True,
+            client, [wanted_of(one) for one in outcomes if one.document is not None], owner=arguments.owner, prune=True,
             over=partial(over_what_is_there, said=said_of(arguments)),
         )  # fmt: skip
         _refuse_strangers(steps, arguments.owner)
@@ -76,22 +76,22 @@ def sync(arguments: argparse.Namespace) -> int:
             # A job of that name and command which did not bear the label of this crontab yet.
             enabled = {step.name for step in steps if step.state_after == "enabled"}
             problems += _pause(client, [name for name in by_cron if name in enabled], _CRON_RUNS_IT)
-        account = Account.of(noted(told, view, daemon), steps, results)
-        _print(account, gone, arguments, source, view)
+        report = ImportReport.of(noted(outcomes, view, daemon), steps, results)
+        _print(report, gone, arguments, source, view)
         if not arguments.dry_run and (arguments.takeover or arguments.give_back):
             takeover = Takeover(client, source, text, daemon=daemon)
-            problems += _change_hands(client, takeover, told, arguments)
-    return ExitStatus.NO if problems else account.status
+            problems += _change_hands(client, takeover, outcomes, arguments)
+    return ExitStatus.NO if problems else report.status
 
 
-def renamed(account: Sequence[Told], rows: Mapping[str, Row]) -> list[Told]:
-    """The account, each line with the name of the job that it has, whatever has come, or gone, above and below it.
+def renamed(outcomes: Sequence[LineOutcome], rows: Mapping[str, Row]) -> list[LineOutcome]:
+    """The outcomes, each line with the name of the job that it has, whatever has come, or gone, above and below it.
 
     ``rows``: the jobs of this crontab. A line has the job of its name and command, else the one of its command, else
     the one of its name. A line whose name is not a comment's else changes the job, left over, whose command is most
     alike; of the same time, unless etcron runs the line, which so has a job. Any other is new.
     """
-    jobs = [one for one in account if one.document is not None]
+    jobs = [one for one in outcomes if one.document is not None]
     names = _kept(jobs, {name: dict(row.get("spec") or {}) for name, row in rows.items()})
     used = {*rows, *names.values()}
     for one in jobs:
@@ -101,15 +101,15 @@ def renamed(account: Sequence[Told], rows: Mapping[str, Row]) -> list[Told]:
             used.add(names[one.line.number])
     return [
         one if one.document is None else replace(one, document={**one.document, "name": names[one.line.number]})
-        for one in account
+        for one in outcomes
     ]
 
 
-def _kept(jobs: Sequence[Told], left: dict[str, Document]) -> dict[int, str]:
+def _kept(jobs: Sequence[LineOutcome], left: dict[str, Document]) -> dict[int, str]:
     """The names of the jobs that are there, by the number of the line; what no line has stays ``left``."""
     found: dict[int, str] = {}
 
-    def take(one: Told, name: str) -> None:
+    def take(one: LineOutcome, name: str) -> None:
         if name in left and one.line.number not in found:
             found[one.line.number] = name
             del left[name]
@@ -130,7 +130,7 @@ def _kept(jobs: Sequence[Told], left: dict[str, Document]) -> dict[int, str]:
     return found
 
 
-def _alike(lines: Sequence[Told], left: Mapping[str, Document]) -> list[tuple[Told, str]]:
+def _alike(lines: Sequence[LineOutcome], left: Mapping[str, Document]) -> list[tuple[LineOutcome, str]]:
     """Lines, and jobs whose commands are like theirs; the most alike first."""
     pairs = [
         (ratio, one.line.number, name, one)
@@ -142,7 +142,7 @@ def _alike(lines: Sequence[Told], left: Mapping[str, Document]) -> list[tuple[To
     return [(one, name) for *_, name, one in sorted(pairs, key=lambda pair: (-pair[0], pair[1:3]))]
 
 
-def _is_taken(one: Told) -> bool:
+def _is_taken(one: LineOutcome) -> bool:
     return isinstance(one.line, Entry) and one.line.taken
 
 
@@ -155,7 +155,7 @@ def _owned_by(owner: str) -> Mapping[str, str]:
     return {"label": f"{OWNER_LABEL}={owner}"}
 
 
-def _with_user(one: Told, source: Source) -> Told:
+def _with_user(one: LineOutcome, source: Source) -> LineOutcome:
     """The job runs as whom cron would run it; a user's name where the command should be is a mistake of the format."""
     if one.document is None or not isinstance(one.line, Entry) or source.user is None:
         return one
@@ -165,21 +165,21 @@ def _with_user(one: Told, source: Source) -> Told:
             f"{first} is a user of this machine, and here the command begins: is this a crontab with a user column? "
             "Then use --system; else write the command with its path"
         )
-        return Told(line=one.line, became=Became.REFUSED, notes=(why,))
+        return LineOutcome(line=one.line, result=LineResult.REFUSED, notes=(why,))
     return replace(one, document={"user": source.user, **one.document})
 
 
-def _of_known_users(client: Client, account: Sequence[Told]) -> list[Told]:
-    """The account, with those lines refused whose user no live worker may run commands as."""
+def _of_known_users(client: Client, outcomes: Sequence[LineOutcome]) -> list[LineOutcome]:
+    """The outcomes, with those lines refused whose user no live worker may run commands as."""
     workers = [one.get("runsAs") for one in client.get("/api/v1/workers")["items"] if one.get("beat") is not None]
     known = [one for one in workers if one is not None]
     if not known or len(known) < len(workers):  # none that says it: a run by hand will show it
-        return list(account)
+        return list(outcomes)
     return [
-        Told(line=one.line, became=Became.REFUSED, notes=(_no_worker_for(user),))
+        LineOutcome(line=one.line, result=LineResult.REFUSED, notes=(_no_worker_for(user),))
         if one.document is not None and (user := one.document.get("user")) and not any(_runs(of, user) for of in known)
         else one
-        for one in account
+        for one in outcomes
     ]
 
 
@@ -233,10 +233,10 @@ def _pause(client: Client, names: Iterable[str], why: str) -> list[str]:
 
 
 def _change_hands(
-    client: Client, takeover: Takeover, told: Sequence[Told], arguments: argparse.Namespace
+    client: Client, takeover: Takeover, outcomes: Sequence[LineOutcome], arguments: argparse.Namespace
 ) -> list[str]:  # fmt: skip
     """Take over what is ready, or give back; the names of the jobs that stay where they are."""
-    lines = lines_of(told)
+    lines = lines_of(outcomes)
     if arguments.give_back:
         delayed = takeover.give_back([line for line in lines if line.is_taken])
         for why, jobs in by_reason(delayed).items():
@@ -259,13 +259,13 @@ def _change_hands(
 
 
 def _print(
-    account: Account, gone: Sequence[str], arguments: argparse.Namespace, source: Source, view: CronsView
+    report: ImportReport, gone: Sequence[str], arguments: argparse.Namespace, source: Source, view: CronsView
 ) -> None:  # fmt: skip
-    who = {one.line.number: _who(one, source, account.steps.get(one.name), view) for one in account.told}
+    who = {one.line.number: _who(one, source, report.steps.get(one.name), view) for one in report.lines}
     if arguments.output == "json":
         lines = [
-            {"line": one.line.number, "text": one.line.text, **account.document(one), "runs": who[one.line.number]}
-            for one in account.told
+            {"line": one.line.number, "text": one.line.text, **report.document(one), "runs": who[one.line.number]}
+            for one in report.lines
         ]
         print_json({
             "dryRun": arguments.dry_run, "source": source.title, "owner": arguments.owner, "gone": list(gone),
@@ -274,19 +274,19 @@ def _print(
         return
     if view.ignored is not None:
         tell(view.ignored, "")
-    replace(account, beside={
+    replace(report, beside={
         one.line.number: f"{who[one.line.number]}; as {one.document.get('user') or 'the user of its worker'}"
-        for one in account.told if one.document is not None
+        for one in report.lines if one.document is not None
     }).tell()  # fmt: skip
     if gone:
         tell(f"{'to be paused' if arguments.dry_run else 'paused'}, as their lines are gone: {', '.join(gone)}")
     if arguments.dry_run:
         tell("dry run: nothing was saved")
-    elif account.has_new and source.is_live and not arguments.takeover:
+    elif report.has_new and source.is_live and not arguments.takeover:
         tell("new jobs are paused: try them (etcron job run NAME --wait), then etcron crontab sync --takeover")
 
 
-def _who(one: Told, source: Source, step: Step | None, view: CronsView) -> str:
+def _who(one: LineOutcome, source: Source, step: Step | None, view: CronsView) -> str:
     """Who runs the line."""
     if one.document is None or not isinstance(one.line, Entry):
         return ""

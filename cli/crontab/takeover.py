@@ -29,7 +29,7 @@ from cli.printing import say, tell, warn
 from cli.times import local
 from common.clock import Clock, SystemClock
 from common.crontab.daemons import Daemon
-from common.crontab.jobs import Told
+from common.crontab.jobs import LineOutcome
 from common.crontab.lines import TAKEN, Entry, read_lines
 from common.instants import iso
 
@@ -57,11 +57,11 @@ class Line:
     is_taken: bool
 
 
-def lines_of(account: Sequence[Told]) -> list[Line]:
-    """Those of the account that have a job."""
+def lines_of(outcomes: Sequence[LineOutcome]) -> list[Line]:
+    """Those that have a job."""
     return [
         Line(number=one.line.number, job=one.name, is_taken=one.line.taken)
-        for one in account
+        for one in outcomes
         if one.document is not None and isinstance(one.line, Entry)
     ]
 

@@ -19,7 +19,7 @@ from cli.crontab.sources import Source, is_user
 from cli.errors import CommandError
 from cli.times import machine_timezone
 from common.crontab.daemons import Daemon, Kind, Reading, file_faults, name_fault, reading
-from common.crontab.jobs import Told
+from common.crontab.jobs import LineOutcome
 from common.crontab.lines import Entry, Line, Unreadable, Variable
 
 _CRON_D: Final = Path("/etc/cron.d")
@@ -66,18 +66,18 @@ def crons_view(lines: Sequence[Line], source: Source, text: str, daemon: Daemon 
     return CronsView(ignored=ignored, readings=readings)
 
 
-def noted(told: Sequence[Told], view: CronsView, daemon: Daemon | None) -> list[Told]:
-    """The account, with a note for each line that cron read otherwise."""
+def noted(outcomes: Sequence[LineOutcome], view: CronsView, daemon: Daemon | None) -> list[LineOutcome]:
+    """The outcomes, with a note for each line that cron read otherwise."""
     if daemon is None or not view.readings:
-        return list(told)
-    has_some = any(isinstance(one.line, Entry) and not one.line.taken for one in told)
+        return list(outcomes)
+    has_some = any(isinstance(one.line, Entry) and not one.line.taken for one in outcomes)
 
-    def note(one: Told) -> str:
+    def note(one: LineOutcome) -> str:
         if isinstance(one.line, Variable):
             return _of_variable(one.line, daemon) if has_some else ""
         return _of_entry(one, view.readings[one.line.number], daemon, ignored=view.ignored is not None)
 
-    return [replace(one, notes=(*one.notes, said)) if (said := note(one)) else one for one in told]
+    return [replace(one, notes=(*one.notes, said)) if (said := note(one)) else one for one in outcomes]
 
 
 def _read(line: Line, daemon: Daemon) -> Reading:
@@ -91,7 +91,7 @@ def _read(line: Line, daemon: Daemon) -> Reading:
     return replace(found, runs=found.runs and not line.unended)
 
 
-def _of_entry(one: Told, found: Reading, daemon: Daemon, *, ignored: bool) -> str:
+def _of_entry(one: LineOutcome, found: Reading, daemon: Daemon, *, ignored: bool) -> str:
     if not found.what:
         return ""
     if found.runs:

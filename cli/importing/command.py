@@ -1,4 +1,4 @@
-"""`etcron import SYSTEM FILE`: jobs out of another scheduler's export, and an account of everything in it."""
+"""`etcron import SYSTEM FILE`: jobs out of another scheduler's export, and a report on everything in it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import itertools
 from dataclasses import replace
 from typing import Final
 
-from cli.accounts import Account, paused_if_new
 from cli.arguments import EXIT_STATUSES, Parser, add_output, add_server
 from cli.client import Client
 from cli.crontab.commands import checked, over_what_is_there, said_of, saved, wanted_of
 from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
+from cli.import_report import ImportReport, paused_if_new
 from cli.importing.found import Found, UnreadableError
 from cli.importing.systemd import systemd
 from cli.importing.systems import SYSTEMS
@@ -20,7 +20,7 @@ from cli.job_saving import merged, without_nulls
 from cli.manifests.carrying import make_plan
 from cli.manifests.plan import OWNER_LABEL
 from cli.printing import print_json, tell
-from common.crontab.jobs import Became, Told
+from common.crontab.jobs import LineOutcome, LineResult
 from common.crontab.lines import Line
 from common.errors import InvalidInputError
 from common.jobs.reader import check_name
@@ -58,36 +58,38 @@ def parser() -> Parser:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    told = _told(arguments)
+    outcomes = _outcomes(arguments)
     said = said_of(arguments)
     with Client.of(arguments) as client:
-        told = checked(client, told)
+        outcomes = checked(client, outcomes)
         steps = paused_if_new(make_plan(
-            client, [wanted_of(one) for one in told if one.document is not None], owner=arguments.owner,
+            client, [wanted_of(one) for one in outcomes if one.document is not None], owner=arguments.owner,
             over=lambda document, spec: over_what_is_there(document, spec, said),
         ))  # fmt: skip
-        account = Account.of(told, steps, {} if arguments.dry_run else saved(client, steps))
-    _print(replace(account, what=("entry", "entries")), arguments)
-    return account.status
+        report = ImportReport.of(outcomes, steps, {} if arguments.dry_run else saved(client, steps))
+    _print(replace(report, what=("entry", "entries")), arguments)
+    return report.status
 
 
-def _told(arguments: argparse.Namespace) -> list[Told]:
+def _outcomes(arguments: argparse.Namespace) -> list[LineOutcome]:
     try:
         found = list(_READERS[arguments.system](read_given(arguments.file)))
     except UnreadableError as error:
         raise CommandError(f"{arguments.file}: {error}", ExitStatus.REFUSED) from error
     said, numbers, names = said_of(arguments), itertools.count(1), set[str]()
     labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}
-    account = []
+    outcomes = []
     for one in found:
         line = Line(number=next(numbers), text=one.title)
         why = _why_not(one, names, arguments.name_prefix)
         if one.job is None or why is not None:
-            account.append(Told(line=line, became=Became.REFUSED, notes=(why,) if why else tuple(one.notes[-1:])))
+            outcomes.append(
+                LineOutcome(line=line, result=LineResult.REFUSED, notes=(why,) if why else tuple(one.notes[-1:]))
+            )
             continue
         document = without_nulls(merged({**one.job, "labels": {**one.job.get("labels", {}), **labels}}, said))
-        account.append(Told(line=line, became=Became.JOB, notes=tuple(one.notes), document=document))
-    return account
+        outcomes.append(LineOutcome(line=line, result=LineResult.JOB, notes=tuple(one.notes), document=document))
+    return outcomes
 
 
 def _why_not(one: Found, names: set[str], prefix: str) -> str | None:
@@ -105,13 +107,13 @@ def _why_not(one: Found, names: set[str], prefix: str) -> str | None:
     return None
 
 
-def _print(account: Account, arguments: argparse.Namespace) -> None:
+def _print(report: ImportReport, arguments: argparse.Namespace) -> None:
     if arguments.output == "json":
-        jobs = [{"title": one.line.text, **account.document(one)} for one in account.told]
+        jobs = [{"title": one.line.text, **report.document(one)} for one in report.lines]
         print_json({"dryRun": arguments.dry_run, "jobs": jobs})
         return
-    account.tell()
+    report.tell()
     if arguments.dry_run:
         tell("dry run: nothing was saved")
-    elif account.has_new:
+    elif report.has_new:
         tell("new jobs are paused: run them by hand, stop the old ones, then etcron job resume NAME ...")

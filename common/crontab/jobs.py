@@ -34,7 +34,7 @@ _IDENTITY: Final = frozenset({"LOGNAME", "USER"})
 
 
 class RefusedError(Exception):
-    """The line cannot be told truly. The text is the reason, and what to do instead.
+    """The line cannot become a job. The text is the reason, and what to do instead.
 
     ``problem``: the same as a fault of a field, where it is one.
     """
@@ -44,7 +44,7 @@ class RefusedError(Exception):
         super().__init__(why)
 
 
-class Became(StrEnum):
+class LineResult(StrEnum):
     """What became of a line."""
 
     BLANK = "blank"
@@ -55,11 +55,11 @@ class Became(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class LineOutcome:
     """What became of one line, and why."""
 
     line: Line
-    became: Became
+    result: LineResult
     notes: tuple[str, ...] = ()
     """For people; of a refused line the first one is the reason."""
     document: dict[str, Any] | None = None
@@ -77,7 +77,7 @@ class Told:
 
 @dataclass(slots=True)
 class _Settings:
-    """What the variables have said so far."""
+    """What the variables have set so far."""
 
     timezone: str
     env: dict[str, str] = field(default_factory=dict)
@@ -92,31 +92,31 @@ class _Settings:
 def translate(
     lines: Iterable[Line], *, timezone: str, prefix: str = "", enabled: bool = False, labels: Mapping[str, str],
     by_comment: bool = False,
-) -> list[Told]:  # fmt: skip
+) -> list[LineOutcome]:  # fmt: skip
     """What becomes of every line. `enabled` False: the jobs leave it out, and the command pauses new ones.
 
     ``by_comment``: a comment above an entry names its job.
     """
-    settings, names, above, account = _Settings(timezone), Names(prefix), list[str](), list[Told]()
+    settings, names, above, outcomes = _Settings(timezone), Names(prefix), list[str](), list[LineOutcome]()
     for line in lines:
-        told = _told(line, settings, names, above, by_comment=by_comment)
-        if told.document is not None:
+        outcome = _outcome(line, settings, names, above, by_comment=by_comment)
+        if outcome.document is not None:
             if enabled:
-                told.document["enabled"] = True
+                outcome.document["enabled"] = True
             if labels:
-                told.document["labels"] = dict(labels)
+                outcome.document["labels"] = dict(labels)
         if isinstance(line, Comment) and not _is_out_of_use(line):
-            if (text := _said(line)) and not _NOT_PROSE.fullmatch(text):  # neither a ruler nor a header
+            if (text := _text_of(line)) and not _NOT_PROSE.fullmatch(text):  # neither a ruler nor a header
                 above.append(text)
         else:
             above = []
-        account.append(told)
-    return account
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _is_out_of_use(comment: Comment) -> bool:
     """Whether it is a commented-out entry: the comments above it describe that entry, not the next one."""
-    text = _said(comment)
+    text = _text_of(comment)
     try:
         parse_cron(" ".join(text.split()[: 1 if text.startswith("@") else 5]), timezone="UTC")
     except ScheduleError:
@@ -124,27 +124,29 @@ def _is_out_of_use(comment: Comment) -> bool:
     return True
 
 
-def _said(comment: Comment) -> str:
+def _text_of(comment: Comment) -> str:
     return comment.text.strip().removeprefix("#").strip()
 
 
-def _told(line: Line, settings: _Settings, names: Names, above: Sequence[str], *, by_comment: bool) -> Told:
+def _outcome(line: Line, settings: _Settings, names: Names, above: Sequence[str], *, by_comment: bool) -> LineOutcome:
     match line:
         case Blank():
-            return Told(line=line, became=Became.BLANK)
+            return LineOutcome(line=line, result=LineResult.BLANK)
         case Comment():
-            return Told(line=line, became=Became.COMMENT)
+            return LineOutcome(line=line, result=LineResult.COMMENT)
         case Variable():
-            return Told(line=line, became=Became.VARIABLE, notes=(_set(settings, line),))
+            return LineOutcome(line=line, result=LineResult.VARIABLE, notes=(_set(settings, line),))
         case Entry():
             try:
                 document, notes = _job(line, settings, names, above, by_comment=by_comment)
             except RefusedError as error:
-                return Told(line=line, became=Became.REFUSED, notes=(str(error),), problem=error.problem)
+                return LineOutcome(line=line, result=LineResult.REFUSED, notes=(str(error),), problem=error.problem)
             is_named = bool(above and by_comment)
-            return Told(line=line, became=Became.JOB, notes=tuple(notes), document=document, is_named=is_named)
+            return LineOutcome(
+                line=line, result=LineResult.JOB, notes=tuple(notes), document=document, is_named=is_named
+            )
         case Unreadable():
-            return Told(line=line, became=Became.REFUSED, notes=(line.why,))
+            return LineOutcome(line=line, result=LineResult.REFUSED, notes=(line.why,))
         case _:
             raise AssertionError(line)
 

@@ -12,7 +12,7 @@ recovery.py     the first administrator, the last resort: by whoever has a manag
 local.py        system users of this machine: through the Unix socket, or the manager's own over loopback
 proxy.py        a user whom a trusted proxy names, and the proof that it is the proxy
 oidc/           login through an OpenID Connect provider
-idle.py         what keeps a session that is used alive
+keep_alive.py   keeps alive the lease of a session that is used
 guard.py        the middleware that finds out who calls, and turns away who may not
 
 audited.py      the middleware that notes each call for the audit, and what handlers say of theirs

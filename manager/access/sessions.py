@@ -20,7 +20,7 @@ from common.protocol import logins
 from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import Put
 from manager.access.directory import Directory, Held
-from manager.access.idle import IDLE_S
+from manager.access.keep_alive import IDLE_S
 
 _log = logging.getLogger(__name__)
 

@@ -167,14 +167,14 @@ async def _act(request: web.Request, parts: Parts, wish: _Wish, name: str, *, by
     reason = wish.reason
     match wish.action:
         case Action.PAUSE:
-            paused = await parts.service.pause(name, by=by, rights=rights, reason=reason)
+            paused = await parts.jobs.pause(name, by=by, rights=rights, reason=reason)
             message = "; ".join(("paused", *paused.warnings))
             return Done(message if paused.changed else "was paused already", paused.revision, paused.changed)
         case Action.RESUME:
-            resumed = await parts.service.resume(name, by=by, rights=rights)
+            resumed = await parts.jobs.resume(name, by=by, rights=rights)
             return Done("resumed" if resumed.changed else "was not paused", resumed.revision, resumed.changed)
         case Action.DELETE:
-            deleted = await parts.service.delete(name, by=by, rights=rights)
+            deleted = await parts.jobs.delete(name, by=by, rights=rights)
             message = "; ".join(("deleted", *deleted.warnings)) if deleted.changed else f"there was no job {name}"
             return Done(message, deleted.revision, deleted.changed, _changes(deleted, None))
         case Action.KILL:
@@ -185,12 +185,12 @@ async def _act(request: web.Request, parts: Parts, wish: _Wish, name: str, *, by
             asked = await parts.run_now.ask(name, wanted, by=by, rights=rights, address=request[ADDRESS])
             return Done("run requested", 0, True, {"runId": asked.answer.get("runId")})
         case Action.LABEL:
-            labelled = await parts.service.change(name, partial(_labelled, wish), by=by, rights=rights)
+            labelled = await parts.jobs.change(name, partial(_labelled, wish), by=by, rights=rights)
             message = "; ".join(("labels changed", *labelled.warnings))
             message = message if labelled.changed else "has these labels already"
             return Done(message, labelled.revision, labelled.changed, _changes(labelled, labelled.spec))
         case Action.SPREAD:
-            saved = await parts.service.change(
+            saved = await parts.jobs.change(
                 name, lambda spec: spread(spec, wish.by, wish.jitter_s), by=by, rights=rights,
                 if_match=wish.revisions[name],
             )  # fmt: skip

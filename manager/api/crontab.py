@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 
 from common.access.rights import Rights, Role
-from common.crontab.jobs import Became, Told, translate
+from common.crontab.jobs import LineOutcome, LineResult, translate
 from common.crontab.lines import MAX_LINES, Entry, read_lines
 from common.errors import ForbiddenError, InvalidInputError, Problem
 from common.jobs.job import LABELS, SELECTOR, JobSpec
@@ -74,7 +74,7 @@ BODY: Final = Body(_Wish, also=_too_many)
 class _Line:
     """What became of a line, and what a save of its job would say."""
 
-    told: Told
+    outcome: LineOutcome
     spec: JobSpec | None = None
     is_there: bool = False
     """Some job has its name."""
@@ -103,7 +103,7 @@ async def preview_crontab(request: web.Request) -> web.Response:
     return answer({
         "items": [_shown(line, now_ms, language) for line in lines],
         "new": sum(line.is_new for line in lines),
-        "refused": sum(_became(line) is Became.REFUSED for line in lines),
+        "refused": sum(_became(line) is LineResult.REFUSED for line in lines),
         "warnings": parts.watching.warnings,
     })  # fmt: skip
 
@@ -118,7 +118,7 @@ async def save_crontab(request: web.Request) -> web.Response:
         raise InvalidInputError([Problem(field="text", message="has no line that becomes a new job", remedy=remedy)])
 
     async def save(name: str) -> Done:
-        saved = await parts.service.save(specs[name], by=caller(request), rights=rights(request), if_match=0)
+        saved = await parts.jobs.save(specs[name], by=caller(request), rights=rights(request), if_match=0)
         return Done("; ".join(("created", *saved.warnings)), saved.revision, saved.changed)
 
     return await act_on_each(request, "job.save", specs, save)
@@ -128,60 +128,60 @@ async def _account(request: web.Request) -> Sequence[_Line]:
     parts = request.app[PARTS]
     wish = await BODY.read(request, parts.read_timeout_s)
     await parts.watching.ready()
-    account = translate(
+    outcomes = translate(
         read_lines(wish.text, system=wish.system), timezone=wish.timezone or parts.config.default_timezone,
         prefix=wish.name_prefix, labels=wish.labels,
     )  # fmt: skip
-    if (size := sum(len(dumps(told.document)) for told in account if told.document is not None)) > MOST_OF_JOBS:
+    if (size := sum(len(dumps(one.document)) for one in outcomes if one.document is not None)) > MOST_OF_JOBS:
         remedy = f"at most {MOST_OF_JOBS:,}: give it in parts, or with fewer variables"
         raise InvalidInputError([Problem(field="text", message=f"becomes jobs of {size:,} bytes", remedy=remedy)])
     limit = asyncio.Semaphore(AT_ONCE)
 
-    async def one(told: Told) -> _Line:
-        if told.document is None:
-            return _Line(told=told)
+    async def one(outcome: LineOutcome) -> _Line:
+        if outcome.document is None:
+            return _Line(outcome=outcome)
         own: dict[str, Any] = {"enabled": wish.enabled}
         if wish.workers:
             own["workers"] = {label: list(values) for label, values in wish.workers.items()}
         async with limit:
-            return await _checked(parts, replace(told, document={**told.document, **own}), rights(request))
+            return await _checked(parts, replace(outcome, document={**outcome.document, **own}), rights(request))
 
-    return await all_ended(map(one, account))
+    return await all_ended(map(one, outcomes))
 
 
-async def _checked(parts: Parts, told: Told, caller_rights: Rights) -> _Line:
+async def _checked(parts: Parts, outcome: LineOutcome, caller_rights: Rights) -> _Line:
     """What a save would say; a channel that is not there yet keeps no job back: it is made without `notify`."""
-    document = told.document or {}
+    document = outcome.document or {}
     try:
         spec = parse_job(document)
-        if parts.watching.catalog.seen(told.name, caller_rights) is not None:
-            return _Line(told=told, spec=spec, is_there=True)
-        warnings, _ = await parts.service.check(spec, rights=caller_rights)
+        if parts.watching.catalog.seen(outcome.name, caller_rights) is not None:
+            return _Line(outcome=outcome, spec=spec, is_there=True)
+        warnings, _ = await parts.jobs.check(spec, rights=caller_rights)
     except InvalidInputError as error:
         if "notify" in document and all(problem.field.startswith("notify") for problem in error.problems):
             without = {name: value for name, value in document.items() if name != "notify"}
-            notes = (*told.notes, f"no notifications: {'; '.join(map(str, error.problems))}")
-            return await _checked(parts, replace(told, document=without, notes=notes), caller_rights)
-        return _Line(told=told, refusal=_faults(*error.problems))
+            notes = (*outcome.notes, f"no notifications: {'; '.join(map(str, error.problems))}")
+            return await _checked(parts, replace(outcome, document=without, notes=notes), caller_rights)
+        return _Line(outcome=outcome, refusal=_faults(*error.problems))
     except ForbiddenError as error:
-        return _Line(told=told, refusal={"problem": str(error)})
-    return _Line(told=told, spec=spec, warnings=warnings)
+        return _Line(outcome=outcome, refusal={"problem": str(error)})
+    return _Line(outcome=outcome, spec=spec, warnings=warnings)
 
 
 def _faults(*problems: Problem) -> dict[str, Any]:
     return {"errors": failure_of(InvalidInputError(problems)).errors}
 
 
-def _became(line: _Line) -> Became:
-    return Became.REFUSED if line.refusal else line.told.became
+def _became(line: _Line) -> LineResult:
+    return LineResult.REFUSED if line.refusal else line.outcome.result
 
 
 def _shown(line: _Line, now_ms: int, language: str) -> dict[str, Any]:
-    told = line.told
-    shown: dict[str, Any] = {"line": told.line.number, "text": told.line.text, "became": str(_became(line))}
-    if told.became is Became.REFUSED:
-        return shown | (_faults(told.problem) if told.problem else {"problem": told.notes[0]})
-    shown |= {"notes": [*told.notes, *line.warnings], **line.refusal}
+    outcome = line.outcome
+    shown: dict[str, Any] = {"line": outcome.line.number, "text": outcome.line.text, "became": str(_became(line))}
+    if outcome.result is LineResult.REFUSED:
+        return shown | (_faults(outcome.problem) if outcome.problem else {"problem": outcome.notes[0]})
+    shown |= {"notes": [*outcome.notes, *line.warnings], **line.refusal}
     if (spec := line.spec) is not None:
         shown |= {
             "name": spec.name, "isThere": line.is_there, "words": job_words(spec, language), "user": spec.user or None,

@@ -11,7 +11,7 @@ from common.access.rights import Role
 from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
-from manager.parts import PARTS, cut, rights, while_allowed, whose
+from manager.parts import PARTS, allowance_key, cut, rights, while_allowed
 from manager.watch.events import Client
 
 _TAKEN_S: Final = 20.0
@@ -35,7 +35,7 @@ async def stream_events(request: web.Request) -> web.StreamResponse:
     if request.method == "HEAD":
         await response.prepare(request)
         return response
-    client = hub.join(lambda: cut(request), rights(request), by=whose(request))
+    client = hub.join(lambda: cut(request), rights(request), by=allowance_key(request))
     try:
         with while_allowed(request, client.revoke):
             await _stream(request, response, client)

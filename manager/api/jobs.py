@@ -192,7 +192,7 @@ async def put_job(request: web.Request) -> web.Response:
     document = await read_spec(request, parts.read_timeout_s, name=name)
     spec = parse_job(in_zone(document, parts.config.default_timezone))
     try:
-        saved = await parts.service.save(spec, by=caller(request), rights=rights(request), if_match=revision)
+        saved = await parts.jobs.save(spec, by=caller(request), rights=rights(request), if_match=revision)
     except StaleRevisionError as error:
         return await stale(request, error)
     return await _saved(request, name, saved)
@@ -211,7 +211,7 @@ async def patch_job(request: web.Request) -> web.Response:
         return parse_job(in_zone(merged_one, parts.config.default_timezone))
 
     try:
-        saved = await parts.service.change(name, merged, by=caller(request), rights=rights(request), if_match=revision)
+        saved = await parts.jobs.change(name, merged, by=caller(request), rights=rights(request), if_match=revision)
     except StaleRevisionError as error:
         return await stale(request, error)
     return await _saved(request, name, saved)
@@ -237,7 +237,7 @@ async def delete_job(request: web.Request) -> web.Response:
     """Delete the job; what runs goes on."""
     parts, name = request.app[PARTS], job_in(request)
     try:
-        done = await parts.service.delete(name, by=caller(request), rights=rights(request), if_match=if_match(request))
+        done = await parts.jobs.delete(name, by=caller(request), rights=rights(request), if_match=if_match(request))
     except StaleRevisionError as error:
         return await stale(request, error)
     await parts.watching.has_seen(name, done.revision)
@@ -259,7 +259,7 @@ async def pause_job(request: web.Request) -> web.Response:
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
     say(request, reason=reason)
     return await _changed(
-        request, name, await parts.service.pause(name, by=caller(request), rights=rights(request), reason=reason)
+        request, name, await parts.jobs.pause(name, by=caller(request), rights=rights(request), reason=reason)
     )
 
 
@@ -274,7 +274,7 @@ async def resume_job(request: web.Request) -> web.Response:
     """The job fires again, from now on."""
     parts, name = request.app[PARTS], request.match_info["name"]
     say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
-    return await _changed(request, name, await parts.service.resume(name, by=caller(request), rights=rights(request)))
+    return await _changed(request, name, await parts.jobs.resume(name, by=caller(request), rights=rights(request)))
 
 
 @needs(Role.ADMIN)
@@ -308,7 +308,7 @@ async def check_job(request: web.Request) -> web.Response:
     document = await read_object(request, parts.read_timeout_s)
     try:
         spec = parse_job(in_zone(document, parts.config.default_timezone))
-        warnings, skips = await parts.service.check(spec, rights=rights(request))
+        warnings, skips = await parts.jobs.check(spec, rights=rights(request))
     except Exception as error:
         failure = failure_of(error)
         if not failure.problems:

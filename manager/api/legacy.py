@@ -25,7 +25,7 @@ from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.http.inputs import form_job, form_name, if_match, read_form
 from manager.http.queries import Parameter, Query, single, whole
-from manager.parts import PARTS, answer, caller, cut, rights, while_allowed, whose
+from manager.parts import PARTS, allowance_key, answer, caller, cut, rights, while_allowed
 from manager.views.inventory import is_seen
 from manager.views.shapes import legacy_job, legacy_log, legacy_workers
 
@@ -66,7 +66,7 @@ async def save(request: web.Request) -> web.Response:
     document = form_job(await read_form(request, parts.read_timeout_s))
     spec = parse_job(in_zone(document, parts.config.default_timezone))
     say(request, object=f"job {spec.name}")
-    saved = await parts.service.save(spec, by=caller(request), rights=rights(request), if_match=if_match(request))
+    saved = await parts.jobs.save(spec, by=caller(request), rights=rights(request), if_match=if_match(request))
     before = saved.before.saved
     say_change(request, before.spec if before else None, saved.spec, revision=saved.revision)
     await parts.watching.has_seen(spec.name, saved.revision)
@@ -85,7 +85,7 @@ async def delete(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     name = form_name(await read_form(request, parts.read_timeout_s))
     say(request, object=f"job {name}")
-    deleted = await parts.service.delete(name, by=caller(request), rights=rights(request))
+    deleted = await parts.jobs.delete(name, by=caller(request), rights=rights(request))
     before = deleted.before.saved
     say_change(request, before.spec if before else None, None, deleted=deleted.changed)
     if not deleted.changed:
@@ -117,7 +117,7 @@ async def log(request: web.Request) -> web.StreamResponse:
     """The job's runs that started, newest start first, sent as they are read."""
     asked = _LogQuery.read(request, takes_others=True)
     found = request.app[PARTS].history.job_log(
-        asked.name, rights(request), skip=asked.skip, limit=asked.limit, by=whose(request)
+        asked.name, rights(request), skip=asked.skip, limit=asked.limit, by=allowance_key(request)
     )
     async with aclosing(found) as pages:
         return await _sent_as_read(request, pages, legacy_log)

@@ -18,7 +18,7 @@ from manager.api.schemas import COUNT, TEXT, TRUTH, Schema, header, record
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.http.queries import Parameter, Query, whole
-from manager.parts import PARTS, answer, cut, rights, while_allowed, whose
+from manager.parts import PARTS, allowance_key, answer, cut, rights, while_allowed
 from manager.views.output import Told
 from manager.watch.events import spell
 
@@ -80,7 +80,7 @@ async def send_output(request: web.Request) -> web.StreamResponse:
     if asked.download or "text/plain" in request.headers.get("Accept", ""):
         return await _as_text(request, run, as_file=bool(asked.download))
     outputs = request.app[PARTS].outputs
-    return answer(await outputs.now(run, rights(request), by=whose(request), lines=asked.tail or None))
+    return answer(await outputs.now(run, rights(request), by=allowance_key(request), lines=asked.tail or None))
 
 
 async def _as_text(request: web.Request, run: str, *, as_file: bool) -> web.Response:
@@ -99,7 +99,7 @@ async def _follow(request: web.Request, run: str) -> web.StreamResponse:
     response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
     response.content_type = "text/event-stream"
     streams = request.app[_STREAMS]
-    events = request.app[PARTS].outputs.follow(run, rights(request), by=whose(request), place=_place(request))
+    events = request.app[PARTS].outputs.follow(run, rights(request), by=allowance_key(request), place=_place(request))
     async with aclosing(events):
         first = await anext(events)  # what is to be refused is refused before there is a stream
         request[DEADLINE].reschedule(None)

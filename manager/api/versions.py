@@ -171,7 +171,7 @@ async def restore_version(request: web.Request) -> web.Response:
     rights(request).check(Role.EDITOR, labels, f"version {version.revision}", missing=_no_version(version.revision))
     _refuse_unsigned(name, version)
     try:
-        saved = await parts.service.save(
+        saved = await parts.jobs.save(
             parse_job(version.spec),
             by=caller(request),
             rights=rights(request),
@@ -216,7 +216,7 @@ async def _known(request: web.Request, name: str, former: Sequence[JobVersion]) 
     parts = request.app[PARTS]
     kv = await parts.etcd.get(parts.keys.job(name))
     is_there = kv is not None and KnownJob.read(name, kv).is_seen_by(rights(request))
-    seal = parts.service.seal
+    seal = parts.jobs.seal
     known = [_current(name, kv, former, seal)] if kv is not None and is_there else []
     for index, version in enumerate(former):
         older = former[index + 1] if index + 1 < len(former) else None

@@ -1,4 +1,4 @@
-"""A crontab's lines: each is accounted for, told truly, or refused with the reason."""
+"""A crontab's lines: each becomes a job truly, or is refused with the reason."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from cli.crontab.sync import renamed
 from cli.errors import CommandError, ExitStatus
 from cli.times import machine_timezone
 from common.crontab.command_text import parse_command
-from common.crontab.jobs import Became, Told, expression, translate
+from common.crontab.jobs import LineOutcome, LineResult, expression, translate
 from common.crontab.lines import TAKEN, Entry, read_lines
 from common.crontab.names import Names
 from common.jobs.reader import parse_job
 
 
-def _account(text: str, *, system: bool = False, **options: Any) -> list[Told]:
+def _translated(text: str, *, system: bool = False, **options: Any) -> list[LineOutcome]:
     return translate(read_lines(text, system=system), **{"timezone": "UTC", "labels": {}, **options})
 
 
-def _one(text: str, **options: Any) -> Told:
-    *_, last = _account(text, **options)
+def _one(text: str, **options: Any) -> LineOutcome:
+    *_, last = _translated(text, **options)
     return last
 
 
 def _job(text: str, **options: Any) -> dict[str, Any]:
-    told = _one(text, **options)
-    assert told.document is not None, told.notes
-    return told.document
+    outcome = _one(text, **options)
+    assert outcome.document is not None, outcome.notes
+    return outcome.document
 
 
 def _reason(text: str, **options: Any) -> str:
-    told = _one(text, **options)
-    assert told.became is Became.REFUSED
-    return told.notes[0]
+    outcome = _one(text, **options)
+    assert outcome.result is LineResult.REFUSED
+    return outcome.notes[0]
 
 
 def test_every_line_is_accounted_for() -> None:
     text = "# a comment\n\n  \t\nSHELL=/bin/bash\n  # another\n* * * * * true\n@reboot x\nnonsense\n\r\n"
-    assert [(told.line.number, str(told.became)) for told in _account(text)] == [
+    assert [(one.line.number, str(one.result)) for one in _translated(text)] == [
         (1, "comment"), (2, "blank"), (3, "blank"), (4, "variable"), (5, "comment"), (6, "job"), (7, "job"),
         (8, "refused"), (9, "blank"),
     ]  # fmt: skip
-    assert _account("") == []
-    assert len(_account("\n")) == 1
+    assert _translated("") == []
+    assert len(_translated("\n")) == 1
 
 
 # When
@@ -135,24 +135,24 @@ COMMENTS = """\
 
 
 def test_a_comment_above_a_line_describes_its_job() -> None:
-    jobs = [told.document for told in _account(COMMENTS) if told.document]
+    jobs = [one.document for one in _translated(COMMENTS) if one.document]
     assert [job.get("description", "") for job in jobs] == [
         "Nightly backup of the database (takes an hour)", "", "", "", "", "Nightly backup, of the DATABASE!",
     ]  # fmt: skip
 
 
 def test_a_comment_above_a_line_names_its_job_where_that_is_wanted() -> None:
-    names = [told.name for told in _account(COMMENTS, by_comment=True) if told.document]
+    names = [one.name for one in _translated(COMMENTS, by_comment=True) if one.document]
     assert names[0] == "nightly-backup-of-the-database"
     assert [name.rpartition("-")[0] for name in names[1:5]] == ["report", "new", "other", "far"]
     assert names[5] == "nightly-backup-of-the-database-2"
     twice = "# same\n0 1 * * * a\n# same\n0 1 * * * b\n"
-    assert [told.name for told in _account(twice, by_comment=True) if told.document] == ["same", "same-2"]
+    assert [one.name for one in _translated(twice, by_comment=True) if one.document] == ["same", "same-2"]
 
 
 def test_a_comment_above_an_entry_out_of_use_is_not_the_next_ones() -> None:
     text = "# beta\n#5 1 * * * run beta\n# gamma\n5 1 * * * run gamma"
-    assert [told.name for told in _account(text, by_comment=True) if told.document] == ["gamma"]
+    assert [one.name for one in _translated(text, by_comment=True) if one.document] == ["gamma"]
 
 
 SYNCED = "# alpha\n5 1 * * * run alpha\n# beta\n5 1 * * * run beta\n5 1 * * * mark d10 >> log\n"
@@ -177,19 +177,19 @@ SYNCED = "# alpha\n5 1 * * * run alpha\n# beta\n5 1 * * * run beta\n5 1 * * * ma
 )  # fmt: skip
 def test_a_line_keeps_its_job_whatever_comes_and_goes_beside_it(edited: str, runs: dict[str, str]) -> None:
     rows = {
-        told.name: {"spec": told.document} for told in _account(SYNCED, by_comment=True) if told.document is not None
+        one.name: {"spec": one.document} for one in _translated(SYNCED, by_comment=True) if one.document is not None
     }
     lines = read_lines(edited, system=False, taken=True)
-    account = renamed(translate(lines, timezone="UTC", labels={}, by_comment=True), rows)
-    found = {told.name: told.document["command"] for told in account if told.document is not None}
+    outcomes = renamed(translate(lines, timezone="UTC", labels={}, by_comment=True), rows)
+    found = {one.name: one.document["command"] for one in outcomes if one.document is not None}
     assert {name if name in runs else name.rpartition("-")[0]: command for name, command in found.items()} == runs
 
 
 def test_a_line_that_etcron_has_taken_over_is_a_comment_but_to_sync() -> None:
     text = f"{TAKEN}0 1 * * * /bin/x\n{TAKEN}# no entry\n0 2 * * * /bin/y\n"
-    assert [str(told.became) for told in _account(text)] == ["comment", "comment", "job"]
+    assert [str(one.result) for one in _translated(text)] == ["comment", "comment", "job"]
     taken = translate(read_lines(text, system=False, taken=True), timezone="UTC", labels={})
-    assert [str(told.became) for told in taken] == ["job", "comment", "job"]
+    assert [str(one.result) for one in taken] == ["job", "comment", "job"]
     assert [one.line.taken for one in taken if isinstance(one.line, Entry)] == [True, False]
 
 
@@ -206,7 +206,7 @@ HOME=/srv
 LEVEL=a=b # no comment
 * * * * * second
 """
-    first, *_, second = (told.document for told in _account(text) if told.became is Became.JOB)
+    first, *_, second = (one.document for one in _translated(text) if one.result is LineResult.JOB)
     assert first is not None
     assert second is not None
     assert {"shell", "env", "workdir"}.isdisjoint(first)
@@ -217,8 +217,8 @@ LEVEL=a=b # no comment
 
 
 def test_mailto_becomes_who_is_told_until_there_is_another() -> None:
-    told = _account("MAILTO=ops@a.org, me\n1 * * * * a\nMAILTO=\n2 * * * * b\nMAILTO=root\n3 * * * * c\n")
-    jobs = [one.document for one in told if one.document is not None]
+    outcomes = _translated("MAILTO=ops@a.org, me\n1 * * * * a\nMAILTO=\n2 * * * * b\nMAILTO=root\n3 * * * * c\n")
+    jobs = [one.document for one in outcomes if one.document is not None]
     assert [job.get("notify") for job in jobs] == [
         [{"to": "mail-ops-a.org-me", "on": ["output", "failed"]}], None,
         [{"to": "mail-root", "on": ["output", "failed"]}],
@@ -249,8 +249,8 @@ def test_variables_without_an_equal_leave_a_note(line: str, note: str) -> None:
 
 def test_time_zones() -> None:
     text = "0 1 * * * a\nCRON_TZ=America/New_York\n0 1 * * * b\nTZ=Asia/Tokyo\n0 1 * * * c\nCRON_TZ=Mars\n0 1 * * * d\n"
-    jobs = [told for told in _account(text, timezone="Europe/Berlin") if told.became is not Became.VARIABLE]
-    assert [told.document and told.document["timezone"] for told in jobs] == [
+    jobs = [one for one in _translated(text, timezone="Europe/Berlin") if one.result is not LineResult.VARIABLE]
+    assert [one.document and one.document["timezone"] for one in jobs] == [
         "Europe/Berlin", "America/New_York", "America/New_York", None,
     ]  # fmt: skip
     assert jobs[2].document is not None
@@ -398,10 +398,10 @@ def test_the_zone_that_this_machines_cron_counts_by(monkeypatch: pytest.MonkeyPa
 )
 @settings(max_examples=400, deadline=None)
 def test_any_text_is_accounted_for_line_by_line(text: str, system: bool) -> None:
-    account = _account(text, system=system)
+    outcomes = _translated(text, system=system)
     lines = text.split("\n")
-    assert [told.line.number for told in account] == list(range(1, len(lines) + (1 if lines[-1] else 0)))
-    jobs = [told.document for told in account if told.document is not None]
+    assert [one.line.number for one in outcomes] == list(range(1, len(lines) + (1 if lines[-1] else 0)))
+    jobs = [one.document for one in outcomes if one.document is not None]
     assert len({job["name"] for job in jobs}) == len(jobs)
     for job in jobs:
         parse_job({**job, "name": job["name"][:100]})

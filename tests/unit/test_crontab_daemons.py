@@ -12,7 +12,7 @@ import pytest
 from cli.crontab.sources import Source
 from cli.crontab.until_now import CronsView, crons_view, daemon_here, noted
 from common.crontab.daemons import Daemon, Kind, Reading, file_faults, name_fault, reading
-from common.crontab.jobs import Told, translate
+from common.crontab.jobs import LineOutcome, translate
 from common.crontab.lines import read_lines
 
 DEBIAN = Daemon(kind=Kind.DEBIAN, version="3.0pl1-162")
@@ -134,7 +134,7 @@ class Seen:
     """What cron makes of a crontab, and the account of it."""
 
     view: CronsView
-    told: list[Told]
+    outcomes: list[LineOutcome]
 
     @property
     def ignored(self) -> str:
@@ -142,7 +142,7 @@ class Seen:
 
     @property
     def notes(self) -> list[str]:
-        return [note for one in self.told for note in one.notes if note.startswith(str(DEBIAN))]
+        return [note for one in self.outcomes for note in one.notes if note.startswith(str(DEBIAN))]
 
 
 def _of(path: Path, text: str, daemon: Daemon | None = DEBIAN, *, system: bool = True) -> Seen:
@@ -150,7 +150,7 @@ def _of(path: Path, text: str, daemon: Daemon | None = DEBIAN, *, system: bool =
     path.chmod(0o644)
     lines = list(read_lines(text, system=system, taken=True))
     view = crons_view(lines, Source(path=path, user=None if system else "root", is_live=True), text, daemon)
-    return Seen(view=view, told=noted(translate(lines, timezone="UTC", labels={}), view, daemon))
+    return Seen(view=view, outcomes=noted(translate(lines, timezone="UTC", labels={}), view, daemon))
 
 
 GOOD = "1 * * * * root /bin/good\n"

@@ -116,8 +116,8 @@ async def sign_as_it_is(manager: Managed) -> None:
     parts = manager.parts
     there = await manager.etcd.get(parts.keys.job("j"))
     assert there is not None
-    assert parts.service.seal is not None
-    assert await sign(parts.etcd, parts.keys, parts.service.seal, "j", there)
+    assert parts.jobs.seal is not None
+    assert await sign(parts.etcd, parts.keys, parts.jobs.seal, "j", there)
 
 
 changes("job_is_signed_anew", sign_as_it_is, {}, signs=True)

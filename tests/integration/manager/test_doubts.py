@@ -154,21 +154,21 @@ async def save_at_its_revision(manager: Managed) -> str:
     spec = replace(SPEC, command="changed")
     return (
         "saved"
-        if (await manager.parts.service.save(spec, by="me", rights=OWNER, if_match=there.mod_revision)).changed
+        if (await manager.parts.jobs.save(spec, by="me", rights=OWNER, if_match=there.mod_revision)).changed
         else "same"
     )
 
 
 async def save(manager: Managed) -> str:
-    return "saved" if (await manager.parts.service.save(SPEC, by="me", rights=OWNER)).changed else "same"
+    return "saved" if (await manager.parts.jobs.save(SPEC, by="me", rights=OWNER)).changed else "same"
 
 
 async def pause(manager: Managed) -> str:
-    return "paused" if (await manager.parts.service.pause("j", by="me", rights=OWNER)).changed else "was paused"
+    return "paused" if (await manager.parts.jobs.pause("j", by="me", rights=OWNER)).changed else "was paused"
 
 
 async def delete(manager: Managed) -> str:
-    return "deleted" if (await manager.parts.service.delete("j", by="me", rights=OWNER)).changed else "was not there"
+    return "deleted" if (await manager.parts.jobs.delete("j", by="me", rights=OWNER)).changed else "was not there"
 
 
 async def unblock(manager: Managed) -> Any:

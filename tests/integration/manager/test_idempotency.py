@@ -71,13 +71,13 @@ async def test_many_at_once_are_carried_out_once(place: Place) -> None:
 
 async def test_while_the_first_goes_on_others_are_told_so(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
-    may_go_on, pause = asyncio.Event(), manager.parts.service.pause
+    may_go_on, pause = asyncio.Event(), manager.parts.jobs.pause
 
     async def slow(*arguments: Any, **more: Any) -> Any:
         await may_go_on.wait()
         return await pause(*arguments, **more)
 
-    monkeypatch.setattr(manager.parts.service, "pause", slow)
+    monkeypatch.setattr(manager.parts.jobs, "pause", slow)
     first = asyncio.ensure_future(post(manager, {}))
 
     async def begun() -> bool:
@@ -93,7 +93,7 @@ async def test_while_the_first_goes_on_others_are_told_so(manager: Managed, monk
 async def test_who_was_given_up_for_dead_remembers_nothing(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The call has been carried out by another manager meanwhile, under the same key."""
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
-    pause, there = manager.parts.service.pause, list[str]()
+    pause, there = manager.parts.jobs.pause, list[str]()
 
     async def slow(*arguments: Any, **more: Any) -> Any:
         async for page in manager.etcd.read_prefix(manager.keys.dedupe):
@@ -101,7 +101,7 @@ async def test_who_was_given_up_for_dead_remembers_nothing(manager: Managed, mon
         await manager.etcd.put(there[0], b"another's answer")
         return await pause(*arguments, **more)
 
-    monkeypatch.setattr(manager.parts.service, "pause", slow)
+    monkeypatch.setattr(manager.parts.jobs, "pause", slow)
     await post(manager, {})
     kv = await manager.etcd.get(there[0])
     assert kv is not None

@@ -1,4 +1,4 @@
-"""The account of a crontab, or an export, as it is printed."""
+"""The report on a crontab, or an export, as it is printed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli.accounts import Account
+from cli.import_report import ImportReport
 from common.crontab.jobs import translate
 from common.crontab.lines import read_lines
 
@@ -37,6 +37,6 @@ TOLD = f"""\
 
 
 def test_what_holds_for_several_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    told = translate(read_lines(TEXT, system=False), timezone="UTC", labels={})
-    replace(Account.of(told, [], {}), what=("entry", "entries")).tell()
+    outcomes = translate(read_lines(TEXT, system=False), timezone="UTC", labels={})
+    replace(ImportReport.of(outcomes, [], {}), what=("entry", "entries")).tell()
     assert capsys.readouterr().out == TOLD

@@ -1,6 +1,6 @@
-"""The account of an import, or a sync: what becomes of each line of a crontab, or of each entry of an export.
+"""The report of an import, or a sync: what becomes of each line of a crontab, or of each entry of an export.
 
-What holds for several of them is told once, below, with their numbers.
+A note of several lines is printed once, below, with their numbers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from cli.client import Document
 from cli.errors import ExitStatus
 from cli.manifests.plan import Action, Step
 from cli.printing import tell
-from common.crontab.jobs import Became, Told
+from common.crontab.jobs import LineOutcome, LineResult
 
 _INTENDED: Final = {Action.CREATE: "to create", Action.CHANGE: "to change", Action.KEEP: "unchanged"}
-_COUNTED: Final = frozenset({Became.COMMENT, Became.VARIABLE, Became.JOB})
+_COUNTED: Final = frozenset({LineResult.COMMENT, LineResult.VARIABLE, LineResult.JOB})
 
 
 def paused_if_new(steps: Iterable[Step]) -> list[Step]:
@@ -32,10 +32,10 @@ def paused_if_new(steps: Iterable[Step]) -> list[Step]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class ImportReport:
     """What became of all of them."""
 
-    told: Sequence[Told]
+    lines: Sequence[LineOutcome]
     steps: Mapping[str, Step]
     """What was to be done, by the job's name."""
     results: Mapping[str, str]
@@ -46,14 +46,14 @@ class Account:
     """One is called, and several."""
 
     @classmethod
-    def of(cls, told: Sequence[Told], steps: Iterable[Step], results: Mapping[str, str]) -> Account:
+    def of(cls, lines: Sequence[LineOutcome], steps: Iterable[Step], results: Mapping[str, str]) -> ImportReport:
         """Of jobs that were planned, and what became of these."""
-        return cls(told=told, steps={step.name: step for step in steps}, results=results)
+        return cls(lines=lines, steps={step.name: step for step in steps}, results=results)
 
     @property
     def is_refused(self) -> bool:
         """Any of them."""
-        return any(one.became is Became.REFUSED for one in self.told)
+        return any(one.result is LineResult.REFUSED for one in self.lines)
 
     @property
     def status(self) -> ExitStatus:
@@ -65,17 +65,17 @@ class Account:
         """Whether jobs were made."""
         return "created" in self.results.values()
 
-    def document(self, one: Told) -> Document:
+    def document(self, one: LineOutcome) -> Document:
         """What `-o json` says of each."""
         return {
-            "became": str(one.became), "notes": list(one.notes), "job": one.document, "result": self._result(one.name),
+            "became": str(one.result), "notes": list(one.notes), "job": one.document, "result": self._result(one.name),
         }  # fmt: skip
 
     def tell(self) -> None:
         """All of it, a line each and what is noted there, and the sum."""
         shared = self._shared()
-        width = len(str(max((one.line.number for one in self.told), default=0)))
-        for one in self.told:
+        width = len(str(max((one.line.number for one in self.lines), default=0)))
+        for one in self.lines:
             for index, text in enumerate(self._texts(one, shared)):
                 tell(f"{one.line.number if index == 0 else '':>{width}}  {text}".rstrip())
         tell()
@@ -85,32 +85,32 @@ class Account:
             tell()
         tell(self._sum())
 
-    def _texts(self, one: Told, shared: Mapping[str, tuple[int, str]]) -> Iterator[str]:
+    def _texts(self, one: LineOutcome, shared: Mapping[str, tuple[int, str]]) -> Iterator[str]:
         notes = self._notes(one)
         marks = "".join(f"[{number}]" for number in sorted(shared[note][0] for note in notes if note in shared))
         marks = marks and f" {marks}"
-        match one.became:
-            case Became.JOB if one.document is not None:
+        match one.result:
+            case LineResult.JOB if one.document is not None:
                 step = self.steps.get(one.name)
                 paused = ", paused" if step is not None and step.state_after == "paused" else ""
                 when = one.document.get("cronExpr") or one.document.get("every") or one.document.get("after")
                 yield f"job {one.name} ({self._result(one.name)}{paused}){marks}: {when}  {one.document['command']}"
-            case Became.REFUSED:
+            case LineResult.REFUSED:
                 yield f"REFUSED{marks}: {one.line.text.strip()[:200]}"
-            case Became.VARIABLE:
+            case LineResult.VARIABLE:
                 yield f"variable {one.notes[0]}{marks}"
             case _:
-                yield str(one.became)
+                yield str(one.result)
         yield from (f"  {note}" for note in notes if note not in shared)
 
-    def _notes(self, one: Told) -> list[str]:
+    def _notes(self, one: LineOutcome) -> list[str]:
         """What is noted below it: the first note of a variable says what it does."""
         beside = self.beside.get(one.line.number) if one.document is not None else None
-        return [*([beside] if beside else ()), *one.notes[one.became is Became.VARIABLE :]]
+        return [*([beside] if beside else ()), *one.notes[one.result is LineResult.VARIABLE :]]
 
     def _shared(self) -> dict[str, tuple[int, str]]:
         """What is noted at several of them: a number for it, and where. Comments and empty lines part no range."""
-        noted = [one for one in self.told if one.became not in (Became.BLANK, Became.COMMENT)]
+        noted = [one for one in self.lines if one.result not in (LineResult.BLANK, LineResult.COMMENT)]
         places = defaultdict[str, list[int]](list)
         for place, one in enumerate(noted):
             for note in dict.fromkeys(self._notes(one)):
@@ -129,14 +129,14 @@ class Account:
         return None if step is None else self.results.get(name) or _INTENDED[step.action]
 
     def _sum(self) -> str:
-        kinds = Counter(one.became for one in self.told)
+        kinds = Counter(one.result for one in self.lines)
         results = Counter(self._result(name) for name in self.steps)
         jobs = ", ".join(f"{number} {result}" for result, number in sorted(results.items(), key=str))
         parts = [
             f"{kinds[kind]} {kind}{'s' if kind in _COUNTED and kinds[kind] != 1 else ''}"
-            + (f" ({jobs})" if kind is Became.JOB and jobs else "")
-            for kind in Became
+            + (f" ({jobs})" if kind is LineResult.JOB and jobs else "")
+            for kind in LineResult
             if kinds[kind]
         ]
         one, several = self.what
-        return f"{len(self.told)} {one if len(self.told) == 1 else several}: {', '.join(parts) or 'nothing'}"
+        return f"{len(self.lines)} {one if len(self.lines) == 1 else several}: {', '.join(parts) or 'nothing'}"

@@ -6,7 +6,7 @@ from common.access.credentials import Session, SessionWay
 from common.access.subjects import Subject
 from common.errors import UnavailableError
 from manager.access.directory import Held
-from manager.access.idle import Idle
+from manager.access.keep_alive import SessionKeepAlive
 from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
@@ -36,23 +36,23 @@ def session(lease: int) -> Held[Session]:
 
 async def test_sessions_that_are_used_are_kept_alive_once_a_minute() -> None:
     leases, clock = Leases(), FakeClock()
-    idle = Idle(leases, clock=clock)
-    async with running(idle.run()):
+    keep_alive = SessionKeepAlive(leases, clock=clock)
+    async with running(keep_alive.run()):
         for lease in (1, 1, 2, 1, 0):
-            idle.used(session(lease))
+            keep_alive.used(session(lease))
         await wait_until(lambda: leases.kept == [1, 2], description="each to be kept alive once")
         clock.advance(61_000)
-        idle.used(session(1))
+        keep_alive.used(session(1))
         await wait_until(lambda: leases.kept == [1, 2, 1], description="it to be kept alive again")
 
 
 async def test_session_is_kept_alive_by_its_next_use_where_etcd_was_away() -> None:
     leases = Leases()
     leases.is_away = True
-    idle = Idle(leases, clock=FakeClock())
-    async with running(idle.run()):
-        idle.used(session(1))
+    keep_alive = SessionKeepAlive(leases, clock=FakeClock())
+    async with running(keep_alive.run()):
+        keep_alive.used(session(1))
         await wait_until(lambda: leases.kept == [1], description="it to be tried")
         leases.is_away = False
-        idle.used(session(1))
+        keep_alive.used(session(1))
         await wait_until(lambda: leases.kept == [1, 1], description="it to be kept alive")

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 IDLE_S: Final = 1800
 """A session that is not used for so long is over."""
 _EACH_S: Final = 60.0
-"""Once in so long it is told to etcd that a session is used."""
+"""How often etcd hears that a session is used."""
 _MOST: Final = 10_000
 
 
@@ -26,24 +26,24 @@ class Leases(Protocol):
     async def lease_keep_alive(self, lease_id: int) -> bool: ...
 
 
-class Idle:
-    """What is used is kept alive, at most once a minute; in memory, of this manager."""
+class SessionKeepAlive:
+    """Keeps the session of each call alive, at most once a minute; in memory, of this manager."""
 
     def __init__(self, etcd: Leases, *, clock: Clock) -> None:
         self._etcd = etcd
         self._clock = clock
-        self._told: dict[int, float] = {}
+        self._kept_at: dict[int, float] = {}
         """When the lease was last kept alive."""
         self._used: asyncio.Queue[int] = asyncio.Queue(_MOST)
 
     def used(self, held: Held[Session]) -> None:
         """The session is in use."""
         now, lease = self._clock.monotonic(), held.lease
-        if not lease or now - self._told.get(lease, float("-inf")) < _EACH_S or self._used.full():
+        if not lease or now - self._kept_at.get(lease, float("-inf")) < _EACH_S or self._used.full():
             return
-        if len(self._told) >= _MOST:
-            self._told = {one: at for one, at in self._told.items() if now - at < _EACH_S}
-        self._told[lease] = now
+        if len(self._kept_at) >= _MOST:
+            self._kept_at = {one: at for one, at in self._kept_at.items() if now - at < _EACH_S}
+        self._kept_at[lease] = now
         self._used.put_nowait(lease)
 
     async def run(self) -> None:
@@ -53,6 +53,6 @@ class Idle:
             try:
                 await self._etcd.lease_keep_alive(lease)
             except (EtcdError, UnavailableError) as error:
-                self._told.pop(lease, None)  # the next use tells it
+                self._kept_at.pop(lease, None)  # the next use tries again
                 extra = {"action": "session.not_kept", "error": str(error)}
                 _log.debug("a session that is used was not kept alive: %s", error, extra=extra)
