@@ -19,9 +19,10 @@ from bench.peers.spawn_loop import AT_A_TIME, compile_loop, loop_rate
 from common.clock import SystemClock
 from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
+from worker.launch import Launch, Outcome
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import NotNowError
-from worker.run.executor import Executor, Launch, Outcome
+from worker.run.executor import Executor
 
 COMMAND = "echo hello"
 SPEC = JobSpec(name="bench", command=COMMAND)

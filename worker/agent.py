@@ -34,7 +34,8 @@ from worker.members import LooksAfresh
 from worker.parts import Parts
 from worker.record.delivery import prepare_log_store
 from worker.record.records import run_record
-from worker.run.leftovers import end_leftovers, groups_of, look_for_leftovers, once_possible
+from worker.run.leftovers import end_leftovers, groups_of, look_for_leftovers
+from worker.run.shortage import once_possible
 from worker.runs import Phase, Run
 
 _log = logging.getLogger(__name__)

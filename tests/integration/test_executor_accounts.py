@@ -12,7 +12,7 @@ from common.clock import SystemClock
 from common.verdicts import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import executing
-from worker.run.executor import Ending
+from worker.launch import Ending
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start commands as another user")
 

@@ -16,8 +16,8 @@ from tests.support.dead_mount import DeadMount, dead_mount
 from tests.support.descriptors import descriptors
 from tests.support.executing import Runs, executing
 from tests.support.waiting import wait_until
+from worker.launch import Ending
 from worker.launcher.unstartable import TooLateError
-from worker.run.executor import Ending
 
 Made = Callable[..., DeadMount]
 

@@ -17,8 +17,8 @@ from common.protocol.keys import RunId
 from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
+from worker.launch import Ending
 from worker.machine.processes import read_process
-from worker.run.executor import Ending
 from worker.run.sweeper import Remains, look
 
 KILL = Ending(reason="kill", by="console 127.0.0.1")

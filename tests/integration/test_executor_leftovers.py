@@ -14,8 +14,9 @@ from common.clock import SystemClock
 from tests.support.descriptors import no_descriptor_left
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
+from worker.machine.marked import find_leftovers
 from worker.machine.processes import read_process, run_mark
-from worker.run.leftovers import end_leftovers, find_leftovers
+from worker.run.leftovers import end_leftovers
 
 CLOCK = SystemClock()
 

@@ -12,7 +12,7 @@ from common.verdicts import Verdict
 from tests.support.descriptors import descriptors
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.run.executor import Ending, Outcome
+from worker.launch import Ending, Outcome
 
 
 async def test_leaks_no_descriptor_over_200_runs_of_every_kind() -> None:

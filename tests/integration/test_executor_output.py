@@ -12,7 +12,7 @@ from common.clock import SystemClock
 from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.run.executor import Ending
+from worker.launch import Ending
 from worker.run.leftovers import end_leftovers
 
 

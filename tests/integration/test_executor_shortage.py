@@ -17,8 +17,8 @@ from common.verdicts import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from tests.support.waiting import wait_until
+from worker.launch import Ending, Launch
 from worker.launcher.unstartable import TooEarlyError, TooLateError
-from worker.run.executor import Ending, Launch
 from worker.run.resources import look_at
 from worker.run.running import Running
 

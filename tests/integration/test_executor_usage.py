@@ -11,8 +11,8 @@ import pytest
 from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
+from worker.launch import Ending
 from worker.machine.processes import tree_peak_rss
-from worker.run.executor import Ending
 
 MB = 1_000_000
 TAKE = "x = b'x' * {size}; import sys; print('up', flush=True); sys.stdin.read(); import time; time.sleep(300)"

@@ -14,9 +14,9 @@ import pytest
 from common.clock import SystemClock
 from tests.support.executing import executing
 from worker.guardian.ends import Ends
+from worker.launch import Ending
 from worker.machine.looks import Looks
 from worker.machine.marked import find_leftovers
-from worker.run.executor import Ending
 from worker.run.leftovers import end_leftovers
 
 _CLONE_NEWNS = 0x20000

@@ -17,8 +17,10 @@ from common.clock import SystemClock
 from tests.support.descriptors import no_descriptor_left
 from tests.support.records import record
 from tests.support.waiting import wait_until
+from worker.machine.marked import find_leftovers
 from worker.record.spool import Spool
-from worker.run.leftovers import end_leftovers, find_leftovers, look_for_leftovers, once_possible
+from worker.run.leftovers import end_leftovers, look_for_leftovers
+from worker.run.shortage import once_possible
 
 
 async def test_leftovers_and_the_spool_are_looked_through_once_there_is_a_descriptor(

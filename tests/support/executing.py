@@ -13,10 +13,11 @@ from common.jobs.job import JobSpec
 from common.protocol.keys import RunId
 from tests.support.forked import forked_programs
 from tests.support.waiting import wait_until
+from worker.launch import Launch, Outcome
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import NotNowError
 from worker.machine.processes import Process, all_processes, run_mark
-from worker.run.executor import Executor, Launch, Outcome, Unguarded
+from worker.run.executor import Executor, Unguarded
 
 
 class _Told(Unguarded):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-_SHORT_OF: Final[Mapping[int | None, str]] = {
+SHORT_OF: Final[Mapping[int | None, str]] = {
     errno.EAGAIN: "processes (ulimit -u, or the limit of its container)",
     errno.ENOMEM: "memory",
     errno.EMFILE: "open files (ulimit -n; or fewer slots)",
@@ -55,11 +55,11 @@ def unforeseen(error: Exception) -> str:
 
 def shortage(error: OSError, *, worker: str, user: str | None = None) -> ShortageError | None:
     """What the worker is out of, where that is why; ``user``: another one that the command runs as."""
-    if error.errno not in _SHORT_OF:
+    if error.errno not in SHORT_OF:
         return None
     # The limit on processes counts those of the user that the command runs as.
     whose = f' for user "{user}"' if error.errno == errno.EAGAIN and user is not None else ""
-    return ShortageError(f"worker {worker} is out of {_SHORT_OF[error.errno]}{whose}: {error.strerror}")
+    return ShortageError(f"worker {worker} is out of {SHORT_OF[error.errno]}{whose}: {error.strerror}")
 
 
 def candidates(program: str, path: str) -> list[str]:

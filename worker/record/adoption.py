@@ -38,7 +38,7 @@ from worker.record.left_runs import RecordFinder, end_run, read_command
 from worker.record.settlement import Settlement
 from worker.record.spool import Spooled
 from worker.refusals import Refusals
-from worker.run.leftovers import once_possible
+from worker.run.shortage import once_possible
 from worker.runs import Run, RunTable
 
 _log = logging.getLogger(__name__)

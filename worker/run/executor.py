@@ -49,9 +49,7 @@ from worker.run.running import EndDates, OwnPeak, Running, reap
 from worker.run.spawner import AskLauncherError, Spawner, Start, Turn
 from worker.run.sweeper import Remains, Sweeper
 
-__all__ = ["Ending", "Executor", "Guard", "Launch", "Outcome", "Running", "Unguarded"]
-
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 DEFAULT_PATH = "/usr/bin:/bin"
 _WATCH_AGAIN_AFTER_S = 0.05
@@ -303,7 +301,7 @@ class Executor:
                 self._tell_soon(functools.partial(self._on_not_now, run_id, error))
             case _:  # of this run alone: whoever tries again has nobody to tell of it
                 extra = {"action": "spawn_unforeseen", "run_id": str(run_id)}
-                log.error("%s was not started, for a reason that nobody foresaw", run_id, extra=extra, exc_info=error)
+                _log.error("%s was not started, for a reason that nobody foresaw", run_id, extra=extra, exc_info=error)
                 self._could_not_start(one.launch, unforeseen(error))
 
     def _on_process(self, one: _Try) -> None:
@@ -340,7 +338,7 @@ class Executor:
                 run.timeout = self._loop.call_later(timeout_s, self.end, run_id, Ending(kind=Verdict.TIMEOUT))
         except Exception as error:  # a process that nobody sees to must not go on
             extra = {"action": "run_unforeseen", "run_id": str(run_id)}
-            log.exception("%s is ended, for a reason that nobody foresaw", run_id, extra=extra)
+            _log.exception("%s is ended, for a reason that nobody foresaw", run_id, extra=extra)
             self.end(run_id, Ending(reason=unforeseen(error)), exited_too=True)
 
     def _try_later(self, waiting: _Try, error: ShortageError) -> None:
@@ -351,7 +349,7 @@ class Executor:
             self._give_up(waiting, error)
             return
         if waiting.tries == 1:
-            log.warning("%s is tried again: %s", run_id, error,
+            _log.warning("%s is tried again: %s", run_id, error,
                         extra={"action": "spawn_short", "run_id": str(run_id)})  # fmt: skip
         self._waiting[run_id] = waiting
         self._idle.clear()
@@ -373,7 +371,7 @@ class Executor:
     def _could_not_start(self, launch: Launch, why: str) -> None:
         self._guard.over(launch.run_id)
         outcome = unstarted(launch.run_id, why, self._clock.wall_ms())
-        log.warning("%s %s", outcome.run_id, outcome.err,
+        _log.warning("%s %s", outcome.run_id, outcome.err,
                     extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip
         self._tell_soon(functools.partial(self._on_end, outcome))
 
@@ -417,7 +415,7 @@ class Executor:
                 run.group.pidfd = os.pidfd_open(run.pid)
             self._run_watch.exit_of(run, run.group.pidfd)
         except OSError as error:
-            log.warning("%s cannot be watched yet: %s", run.launch.run_id, error,
+            _log.warning("%s cannot be watched yet: %s", run.launch.run_id, error,
                         extra={"action": "watch_failed", "run_id": str(run.launch.run_id)})  # fmt: skip
             self._loop.call_later(_WATCH_AGAIN_AFTER_S, self._watch, run)
 

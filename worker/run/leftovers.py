@@ -3,53 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, TypeVar
 
 from common.clock import Clock
-from common.errors import EtcronError
 from worker.machine.left_groups import LeftGroup
 from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
 from worker.machine.tree import Tree
+from worker.run.shortage import is_short, once_possible
 
 _log = logging.getLogger(__name__)
-
-_AGAIN_S: Final = 0.2
-_SHORT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-
-_T = TypeVar("_T")
-
-
-async def once_possible(look: Callable[[], Awaitable[_T]], *, what: str) -> _T:
-    """What the look finds. OSError, EtcronError: it fails for another reason. ``what``: for the log, told once."""
-    is_said = False
-    while True:
-        try:
-            return await look()
-        except (OSError, EtcronError) as error:
-            if not is_short(error):
-                raise
-            if not is_said:
-                extra = {"action": "start.short", "looked_for": what}
-                _log.warning("cannot look for %s, and waits: %s", what, error, extra=extra)
-            is_said = True
-        await asyncio.sleep(_AGAIN_S)
-
-
-def is_short(error: BaseException) -> bool:
-    """Whether it is for want of descriptors, memory or processes."""
-    cause = error.__cause__ if isinstance(error, EtcronError) else error
-    return isinstance(cause, OSError) and cause.errno in _SHORT_OF
-
-
-__all__ = ["Leftover", "end_leftovers", "find_leftovers"]
-
-log = logging.getLogger(__name__)
 
 _FIRST_LOOK_AFTER_S = 0.005
 _LOOK_EVERY_S = 0.2
@@ -88,7 +54,7 @@ async def end_leftovers(
         left = await _end_all(looks, instance, kill_grace_s, clock, spared)
     if left:
         pids = [leftover.pid for leftover in left]
-        log.error("left running by an earlier worker, and not to be ended: %s", pids,
+        _log.error("left running by an earlier worker, and not to be ended: %s", pids,
                   extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
     return left
 
@@ -112,7 +78,7 @@ async def _end_all(
             if not is_short(error):
                 raise
             # What was not seen may be there: until it can be looked for, the old runs are not settled.
-            log.warning("cannot look for what is left running: %s", error, extra={"action": "leftovers.unseen"})
+            _log.warning("cannot look for what is left running: %s", error, extra={"action": "leftovers.unseen"})
             delay = _LOOK_EVERY_S
         await asyncio.sleep(delay)
         delay = min(delay * 2, _LOOK_EVERY_S)
@@ -129,5 +95,5 @@ def groups_of(left: Iterable[Leftover], now_ms: int) -> list[LeftGroup]:
 def _end(tree: Tree[None], left: Iterable[Leftover]) -> None:
     for leftover in left:
         if tree.end(leftover.process):
-            log.warning("process %d of %s was left running: ended", leftover.pid, leftover.run_id,
+            _log.warning("process %d of %s was left running: ended", leftover.pid, leftover.run_id,
                         extra={"action": "leftover_ended", "run_id": leftover.run_id, "pid": leftover.pid})  # fmt: skip

@@ -30,7 +30,7 @@ from worker.machine.process_group import ProcessGroup
 from worker.machine.processes import Process, all_processes, run_mark
 from worker.machine.tree import Tree
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _FIRST_LOOK_AFTER_S = 0.005
 _LOOK_AT_LEAST_EVERY_S = 0.2
@@ -110,7 +110,7 @@ class Sweeper:
         for remains in tuple(self._remains):
             if remains.kill_if_due(self._clock.monotonic()):
                 self._delay = _FIRST_LOOK_AFTER_S
-                log.warning("%s did not end on TERM", remains.run_id,
+                _log.warning("%s did not end on TERM", remains.run_id,
                             extra={"action": "run_sent_kill", "run_id": str(remains.run_id)})  # fmt: skip
             if not remains.everything and not remains.group.send(0):
                 self._clear(remains)
@@ -126,7 +126,7 @@ class Sweeper:
             return
         if (error := looked.exception()) is not None:
             if not self._is_blind:  # once: it looks five times a second
-                log.warning("cannot look for what runs have left: %s", error, extra={"action": "look_failed"})
+                _log.warning("cannot look for what runs have left: %s", error, extra={"action": "look_failed"})
             self._is_blind = True
         else:
             self._is_blind = False
@@ -145,7 +145,7 @@ class Sweeper:
             if not remains.is_said_to_be_overdue:
                 remains.is_said_to_be_overdue = True
                 extra = {"action": "run_survived_kill", "run_id": str(remains.run_id), "pids": living}
-                log.error("%s: processes cannot be ended: %s", remains.run_id, living, extra=extra)
+                _log.error("%s: processes cannot be ended: %s", remains.run_id, living, extra=extra)
             if gone:
                 self._clear(remains, living)
             elif not remains.stuck:
