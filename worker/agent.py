@@ -29,7 +29,7 @@ from common.runlog import RunLog
 from common.verdicts import Verdict
 from worker.admission import Reason
 from worker.data_directory import DataDirectory
-from worker.launch import Ending, Outcome
+from worker.launch import Outcome, StopOrder
 from worker.members import LooksAfresh
 from worker.parts import Parts
 from worker.record.delivery import prepare_log_store
@@ -266,7 +266,7 @@ class Agent:
         if run is None or not kill.reaches(run.fence):
             return
         if run.phase is Phase.RUNNING:
-            self.parts.executor.end(run.run_id, Ending(reason=kill.reason, by=kill.by))
+            self.parts.executor.end(run.run_id, StopOrder(reason=kill.reason, by=kill.by))
         self.parts.dispatcher.wake()
 
     def run_ended(self, outcome: Outcome) -> None:
@@ -314,14 +314,14 @@ class Agent:
         if run.phase is Phase.RUNNING:
             self._given_up[run.run_id] = run
             if run.entry.locked:
-                self.parts.executor.end(run.run_id, Ending(reason="given up as lost while out of touch with etcd"))
+                self.parts.executor.end(run.run_id, StopOrder(reason="given up as lost while out of touch with etcd"))
         self.slot_free()
 
     def run_past_deadline(self, run_id: RunId, by_guardian: bool) -> bool:
         """It may soon be given up as lost, and is ended before that, or was (``by_guardian``); whether it is now."""
         process = self.parts.executor.running.get(run_id)
-        already = process is not None and process.ending is not None
-        ended = self.parts.executor.end(run_id, Ending(reason=OUT_OF_TOUCH), exited_too=by_guardian)
+        already = process is not None and process.stop_order is not None
+        ended = self.parts.executor.end(run_id, StopOrder(reason=OUT_OF_TOUCH), exited_too=by_guardian)
         if ended and not already:
             extra = {"action": "run.deadline", "run": str(run_id)}
             _log.warning("%s is ended: %s", run_id, OUT_OF_TOUCH, extra=extra)

@@ -47,7 +47,7 @@ class Launch(Struct, frozen=True, kw_only=True):
         return (*command, *self.args) if command else ()
 
 
-class Ending(Struct, frozen=True, kw_only=True):
+class StopOrder(Struct, frozen=True, kw_only=True):
     """Why a run is ended from outside."""
 
     kind: Literal[Verdict.KILLED, Verdict.TIMEOUT] = Verdict.KILLED

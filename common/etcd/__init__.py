@@ -52,14 +52,13 @@ from common.etcd.auth import EtcdUser
 from common.etcd.client import EtcdClient
 from common.etcd.election import Election
 from common.etcd.mirror import Change, Mirror, MirrorTimings
-from common.etcd.session import Ending, Session, SessionRefusedError
+from common.etcd.session import Session, SessionEnd, SessionRefusedError
 from common.etcd.types import Lease, Page, Status
 
 __all__ = [
     "FIRST_USER",
     "Change",
     "Election",
-    "Ending",
     "EtcdClient",
     "EtcdUser",
     "Lease",
@@ -67,6 +66,7 @@ __all__ = [
     "MirrorTimings",
     "Page",
     "Session",
+    "SessionEnd",
     "SessionRefusedError",
     "Status",
     "ask_for_password",

@@ -41,7 +41,7 @@ class SessionRefusedError(ConflictError):
         """The keys that the caller's compares are about, as they were."""
 
 
-class Ending(Enum):
+class SessionEnd(Enum):
     """How a session ended: by etcd's own word or its owner's, never by silence."""
 
     LEASE_GONE = "the lease is gone"
@@ -79,7 +79,7 @@ class Session:
         """The boot clock when the newest confirmed keep-alive was *sent*: at that time, or later, the key existed."""
         self.ended = asyncio.Event()
         """Set once the session is over, for good."""
-        self.ending: Ending | None = None
+        self.how_ended: SessionEnd | None = None
         """How it ended."""
 
     @classmethod
@@ -134,7 +134,7 @@ class Session:
         self._woken.set()
 
     async def run(self) -> None:
-        """Keeps the session alive; returns when it is over (see `ending`)."""
+        """Keeps the session alive; returns when it is over (see `how_ended`)."""
         try:
             while not self.ended.is_set():
                 confirmed = await self._keep_alive()
@@ -155,7 +155,7 @@ class Session:
     async def close(self) -> None:
         """Ends the session: its lease and every key under it go, at the latest when the TTL is over."""
         if not self.ended.is_set():
-            self._end(Ending.CLOSED)
+            self._end(SessionEnd.CLOSED)
             await self._revoke_quietly()
 
     # Opening
@@ -189,12 +189,12 @@ class Session:
         sent_boottime = self._clock.boottime()
         try:
             if not await self._lease_kept():
-                self._end(Ending.LEASE_GONE)
+                self._end(SessionEnd.LEASE_GONE)
                 return False
             if not await self._key_attached():
                 return False
         except EtcdLeaseGoneError:
-            self._end(Ending.LEASE_GONE)
+            self._end(SessionEnd.LEASE_GONE)
             return False
         except (UnavailableError, EtcdError) as error:
             level = logging.DEBUG if self._missing else logging.WARNING  # one line for each change of state
@@ -227,9 +227,9 @@ class Session:
         async with self._writing:
             kv = await self._client.get(self.key)
             if kv is None:
-                self._end(Ending.KEY_GONE)
+                self._end(SessionEnd.KEY_GONE)
             elif kv.create_revision != self.incarnation:
-                self._end(Ending.KEY_TAKEN)
+                self._end(SessionEnd.KEY_TAKEN)
             elif kv.lease == self.lease_id:
                 return True
             else:
@@ -242,14 +242,14 @@ class Session:
 
     # Ending
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, end: SessionEnd) -> None:
         if not self.ended.is_set():
-            self.ending = ending
+            self.how_ended = end
             self.ended.set()
             self._woken.set()
-            extra = {"action": "session.ended", "key": self.key, "ending": ending.name.lower()}
-            level = logging.INFO if ending is Ending.CLOSED else logging.WARNING
-            _log.log(level, "session %s is over: %s", self.key, ending.value, extra=extra)
+            extra = {"action": "session.ended", "key": self.key, "ending": end.name.lower()}
+            level = logging.INFO if end is SessionEnd.CLOSED else logging.WARNING
+            _log.log(level, "session %s is over: %s", self.key, end.value, extra=extra)
 
     def _drop_stream(self) -> None:
         stream, self._stream = self._stream, None

@@ -9,7 +9,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import UnavailableError
-from common.etcd import Ending, EtcdClient, Session, SessionRefusedError
+from common.etcd import EtcdClient, Session, SessionEnd, SessionRefusedError
 from common.protocol.compares import Compare, mod_revision_is, none_under
 from common.protocol.txn import Delete, Operation, Put, Txn
 from tests.support.background import running
@@ -96,7 +96,7 @@ async def test_closing_takes_the_key_away_at_once_and_ends_the_run(client: EtcdC
     async with asyncio.timeout(60), running(session.run()) as [run]:
         await session.close()
         await run
-    assert session.ending is Ending.CLOSED
+    assert session.how_ended is SessionEnd.CLOSED
     assert not session.healthy
     assert await client.get(session.key) is None
 
@@ -108,7 +108,7 @@ async def test_a_lease_revoked_from_outside_ends_it(client: EtcdClient, prefix: 
         assert not await holds(client, session)
         await session.ended.wait()
         await run
-    assert session.ending in (Ending.LEASE_GONE, Ending.KEY_GONE)
+    assert session.how_ended in (SessionEnd.LEASE_GONE, SessionEnd.KEY_GONE)
 
 
 async def test_a_deleted_key_ends_it_though_the_lease_lives(client: EtcdClient, prefix: str) -> None:
@@ -116,7 +116,7 @@ async def test_a_deleted_key_ends_it_though_the_lease_lives(client: EtcdClient, 
     async with asyncio.timeout(60), running(session.run()):
         await client.delete(session.key)
         await session.ended.wait()
-    assert session.ending is Ending.KEY_GONE
+    assert session.how_ended is SessionEnd.KEY_GONE
 
 
 async def test_a_key_that_somebody_made_again_ends_it(client: EtcdClient, prefix: str) -> None:
@@ -125,7 +125,7 @@ async def test_a_key_that_somebody_made_again_ends_it(client: EtcdClient, prefix
     await client.put(session.key, b"impostor", session.lease_id)
     async with asyncio.timeout(60), running(session.run()):
         await session.ended.wait()
-    assert session.ending is Ending.KEY_TAKEN
+    assert session.how_ended is SessionEnd.KEY_TAKEN
 
 
 async def test_a_detached_key_is_put_again_and_the_session_goes_on(client: EtcdClient, prefix: str) -> None:
@@ -149,7 +149,7 @@ async def test_a_detached_key_is_not_confirmed(client: EtcdClient, prefix: str) 
     await client.lease_revoke(session.lease_id)
     async with asyncio.timeout(60), running(session.run()):
         await session.ended.wait()
-    assert session.ending is Ending.LEASE_GONE
+    assert session.how_ended is SessionEnd.LEASE_GONE
     assert session.confirmed_boottime == before
 
 
@@ -214,7 +214,7 @@ async def test_silence_makes_it_unhealthy_but_only_etcd_ends_it(
             assert not session.ended.is_set()  # nobody has said so
             proxy.set(Mode.PASS)
             await wait_until(session.ended.is_set, description="etcd has said that it is over")
-        assert session.ending in (Ending.LEASE_GONE, Ending.KEY_GONE)
+        assert session.how_ended in (SessionEnd.LEASE_GONE, SessionEnd.KEY_GONE)
 
 
 async def gone(client: EtcdClient, session: Session) -> bool:

@@ -12,7 +12,7 @@ from common.clock import SystemClock
 from common.verdicts import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import executing
-from worker.launch import Ending
+from worker.launch import StopOrder
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start commands as another user")
 
@@ -65,7 +65,7 @@ async def test_signals_are_as_for_any_other_command() -> None:
 async def test_killed_before_it_has_become_that_user() -> None:
     async with executing(allowed_users=["nobody", "root"]) as runs:
         run_id = runs.start("sleep 300", user="nobody")
-        runs.executor.end(run_id, Ending(by="test"))
+        runs.executor.end(run_id, StopOrder(by="test"))
         outcome = await runs.ended(run_id)
     assert (outcome.verdict, outcome.err) == (Verdict.KILLED, "killed by test")
 
@@ -130,7 +130,7 @@ async def test_kill_reaches_all_of_it(command: str) -> None:
         run_id = runs.start(f"echo up; {command}", user="nobody", kill_grace_s=0.2)
         await runs.printed(run_id, "up")
         assert {os.stat(f"/proc/{process.pid}").st_uid for process in runs.alive(run_id)} == {NOBODY.pw_uid}
-        runs.executor.end(run_id, Ending(by="test"))
+        runs.executor.end(run_id, StopOrder(by="test"))
         assert (await runs.ended(run_id)).verdict is Verdict.KILLED
         assert runs.alive(run_id) == []
 

@@ -16,7 +16,7 @@ from tests.support.dead_mount import DeadMount, dead_mount
 from tests.support.descriptors import descriptors
 from tests.support.executing import Runs, executing
 from tests.support.waiting import wait_until
-from worker.launch import Ending
+from worker.launch import StopOrder
 from worker.launcher.unstartable import TooLateError
 
 Made = Callable[..., DeadMount]
@@ -81,7 +81,7 @@ async def test_what_hangs_is_one_run_which_can_be_killed(make_mount: Made, touch
         settings = TOUCHING[touches](mount.directory)
         run_id = await runs.running(settings.pop("command"), **settings)
         await is_held_up(runs, run_id)
-        runs.executor.end(run_id, Ending(by="test"))
+        runs.executor.end(run_id, StopOrder(by="test"))
         outcome = await runs.ended(run_id)
         assert outcome.verdict is Verdict.KILLED
         assert outcome.err.startswith("killed by test")
@@ -107,7 +107,7 @@ async def test_what_cannot_be_killed_is_told_as_stuck_and_not_waited_for(
         gone = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
         await wait_until(lambda: mount.taken >= 2, description="both wait in the kernel")
         for one in (run_id, gone):
-            runs.executor.end(one, Ending(by="test"))
+            runs.executor.end(one, StopOrder(by="test"))
         await wait_until(lambda: runs.stuck == {run_id, gone}, description="they are stuck")
         await runs.executor.drained()
         assert not runs.outcomes
@@ -137,7 +137,7 @@ async def test_what_cannot_be_killed_ends_when_the_mount_comes_back(make_mount: 
     async with executing() as runs:
         run_id = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
         await wait_until(lambda: mount.taken >= 1, description="it waits in the kernel")
-        runs.executor.end(run_id, Ending(by="test"))
+        runs.executor.end(run_id, StopOrder(by="test"))
         await is_held_up(runs, run_id)
         mount.come_back()
         assert (await runs.ended(run_id)).verdict is Verdict.KILLED

@@ -17,11 +17,11 @@ from common.protocol.keys import RunId
 from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.launch import Ending
+from worker.launch import StopOrder
 from worker.machine.processes import read_process
 from worker.run.sweeper import Remains, look
 
-KILL = Ending(reason="kill", by="console 127.0.0.1")
+KILL = StopOrder(reason="kill", by="console 127.0.0.1")
 
 
 async def test_kill_ends_the_whole_group() -> None:
@@ -134,8 +134,8 @@ async def test_first_ending_wins() -> None:
         run_id = runs.start("trap '' TERM; echo up; while :; do sleep 0.01; done", kill_grace_s=0.2)
         await runs.printed(run_id, "up")
         assert runs.executor.end(run_id, KILL)
-        assert runs.executor.end(run_id, Ending(kind=Verdict.TIMEOUT))
-        assert runs.executor.end(run_id, Ending(by="somebody else"))
+        assert runs.executor.end(run_id, StopOrder(kind=Verdict.TIMEOUT))
+        assert runs.executor.end(run_id, StopOrder(by="somebody else"))
         outcome = await runs.ended(run_id)
         assert not runs.executor.end(run_id, KILL), "it has ended"
     assert (outcome.verdict, outcome.by) == (Verdict.KILLED, "console 127.0.0.1")

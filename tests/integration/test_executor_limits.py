@@ -12,7 +12,7 @@ from common.verdicts import Verdict
 from tests.support.descriptors import descriptors
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.launch import Ending, Outcome
+from worker.launch import Outcome, StopOrder
 
 
 async def test_leaks_no_descriptor_over_200_runs_of_every_kind() -> None:
@@ -44,7 +44,7 @@ async def test_300_runs_killed_at_once() -> None:
     async with executing() as runs:
         ids = [runs.start("sleep 300 & sleep 300") for _ in range(300)]
         for run_id in ids:
-            assert runs.executor.end(run_id, Ending(by="test"))
+            assert runs.executor.end(run_id, StopOrder(by="test"))
         await asyncio.gather(*(runs.ended(run_id) for run_id in ids))
         assert {outcome.verdict for outcome in runs.outcomes.values()} == {Verdict.KILLED}
         assert [process for run_id in ids[::10] for process in runs.alive(run_id)] == []
@@ -74,7 +74,7 @@ async def test_run_that_cannot_be_watched_for_want_of_a_descriptor_is_watched_la
         with monkeypatch.context() as machine:
             machine.setattr(os, "pidfd_open", refuse)
             run_id, killed = runs.start("echo hello"), runs.start("sleep 300")
-            runs.executor.end(killed, Ending(by="test"))
+            runs.executor.end(killed, StopOrder(by="test"))
             await wait_until(lambda: killed in runs.outcomes, description="the kill of an unwatched run")
         assert (await runs.ended(run_id)).output == "hello\n"
         assert runs.outcomes[killed].verdict is Verdict.KILLED
@@ -84,7 +84,7 @@ async def test_hundred_kills_do_not_stop_other_runs() -> None:
     async with executing() as runs:
         deaf = [runs.start("trap '' TERM; while :; do sleep 1; done", kill_grace_s=0.5) for _ in range(100)]
         for run_id in deaf:
-            runs.executor.end(run_id, Ending(by="test"))
+            runs.executor.end(run_id, StopOrder(by="test"))
         assert (await runs.outcome_of("echo hello")).output == "hello\n"
         await runs.executor.drained()
         assert not runs.executor.running

@@ -12,7 +12,7 @@ from common.clock import SystemClock
 from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.launch import Ending
+from worker.launch import StopOrder
 from worker.run.leftovers import end_leftovers
 
 
@@ -97,7 +97,7 @@ async def test_printing_without_end_leaves_the_loop_its_turns() -> None:
         outcome = await runs.outcome_of("echo hello")
         assert outcome.output == "hello\n"
         for run_id in flood:
-            runs.executor.end(run_id, Ending(by="test"))
+            runs.executor.end(run_id, StopOrder(by="test"))
         await asyncio.gather(*(runs.ended(run_id) for run_id in flood))
     assert all(runs.outcomes[run_id].verdict is Verdict.KILLED for run_id in flood)
 

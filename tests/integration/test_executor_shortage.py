@@ -17,7 +17,7 @@ from common.verdicts import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from tests.support.waiting import wait_until
-from worker.launch import Ending, Launch
+from worker.launch import Launch, StopOrder
 from worker.launcher.unstartable import TooEarlyError, TooLateError
 from worker.run.resources import look_at
 from worker.run.running import Running
@@ -69,7 +69,7 @@ async def test_a_run_that_waits_for_a_shortage_to_end_is_not_started_once_it_was
         run_id = start_in_vain(runs)
         again = runs.executor._waiting[run_id].timer
         assert again is not None
-        assert runs.executor.end(run_id, Ending(reason="kill"))
+        assert runs.executor.end(run_id, StopOrder(reason="kill"))
         assert again.cancelled()
         assert (await runs.ended(run_id)).verdict is Verdict.KILLED
         assert not runs.started
@@ -227,11 +227,11 @@ async def test_of_several_starts_those_wait_that_find_no_descriptor() -> None:
 async def test_may_be_killed_while_it_waits() -> None:
     async with executing() as runs:
         run_id = start_in_vain(runs)
-        assert runs.executor.end(run_id, Ending(by="test"))
+        assert runs.executor.end(run_id, StopOrder(by="test"))
         assert not runs.outcomes, "the caller of end() must not be called back from within it"
         outcome = await runs.ended(run_id)
         assert (outcome.verdict, outcome.start_ms, outcome.err) == (Verdict.KILLED, None, "killed by test")
-        assert not runs.executor.end(run_id, Ending())
+        assert not runs.executor.end(run_id, StopOrder())
     assert not runs.started
 
 
@@ -240,7 +240,7 @@ async def test_what_runs_is_ended_though_there_is_no_descriptor_to_look_at_its_m
         run_id = runs.start("echo up; sleep 300")
         await runs.printed(run_id, "up")
         with no_descriptor_left():
-            assert runs.executor.end(run_id, Ending(by="test"))
+            assert runs.executor.end(run_id, StopOrder(by="test"))
         outcome = await runs.ended(run_id)
     assert (outcome.verdict, outcome.err) == (Verdict.KILLED, "killed by test")
 

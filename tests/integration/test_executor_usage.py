@@ -11,7 +11,7 @@ import pytest
 from common.verdicts import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.launch import Ending
+from worker.launch import StopOrder
 from worker.machine.processes import tree_peak_rss
 
 MB = 1_000_000
@@ -35,7 +35,7 @@ async def test_below_it_is_what_was_seen_of_the_command(last: str) -> None:
         run_id = runs.start(f'python3 -c "{TAKE.format(size=40 * MB)}"{last}')
         run = runs.executor.running[run_id]
         await wait_until(lambda: run.seen_peak_rss > 40 * MB, description="a look at its memory")
-        runs.executor.end(run_id, Ending(by="test"))
+        runs.executor.end(run_id, StopOrder(by="test"))
         outcome = await runs.ended(run_id)
     assert outcome.max_rss is not None
     assert 40 * MB < outcome.max_rss < 75 * MB < len(worker)
@@ -45,7 +45,7 @@ async def test_is_looked_at_before_a_run_is_ended() -> None:
     async with executing() as runs:
         run_id = runs.start("echo up; exec sleep 300")
         await runs.printed(run_id, "up")
-        runs.executor.end(run_id, Ending(by="test"))
+        runs.executor.end(run_id, StopOrder(by="test"))
         outcome = await runs.ended(run_id)
     assert outcome.max_rss is not None
     assert 0 < outcome.max_rss < 20 * MB

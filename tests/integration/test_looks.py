@@ -14,7 +14,7 @@ import pytest
 from common.clock import SystemClock
 from tests.support.executing import executing
 from worker.guardian.ends import Ends
-from worker.launch import Ending
+from worker.launch import StopOrder
 from worker.machine.looks import Looks
 from worker.machine.marked import find_leftovers
 from worker.run.leftovers import end_leftovers
@@ -60,7 +60,7 @@ async def test_what_a_run_left_is_ended_all_the_same() -> None:
     async with executing() as runs:
         run_id = runs.start("setsid sleep 300 & echo up; sleep 300", kill_grace_s=0.1)
         await runs.printed(run_id, "up")
-        runs.executor.end(run_id, Ending(by="test"))
+        runs.executor.end(run_id, StopOrder(by="test"))
         outcome = await runs.ended(run_id)
     assert "could not be ended" not in outcome.err
     assert outcome.output_bytes == len("up\n")

@@ -30,7 +30,7 @@ from common.protocol.keys import RunId
 from common.protocol.run import SHUTDOWN
 from common.timings import STAMP_VALID_S
 from common.verdicts import Verdict
-from worker.launch import Ending, Launch, Outcome, unstarted
+from worker.launch import Launch, Outcome, StopOrder, unstarted
 from worker.launcher.environment import give_commands_default_signals
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import (
@@ -105,7 +105,7 @@ class _Try:
     """Whether it may be executed without the launcher."""
     short: ShortageError | None = None
     """Why it is tried again."""
-    ending: Ending | None = None
+    stop_order: StopOrder | None = None
     """It is not to go on: it is ended as soon as the launcher says whether there is a process."""
     timer: asyncio.TimerHandle | None = None
 
@@ -182,8 +182,8 @@ class Executor:
         soon = self._clock.boottime() + STAMP_VALID_S
         self._try([_Try(launch=one, until=soon if one.start_until is None else one.start_until) for one in launches])
 
-    def end(self, run_id: RunId, ending: Ending, *, exited_too: bool = False) -> bool:
-        """End a run: TERM to all that it started, after its grace KILL. The first ending is the one that counts.
+    def end(self, run_id: RunId, order: StopOrder, *, exited_too: bool = False) -> bool:
+        """End a run: TERM to all that it started, after its grace KILL. The first order is the one that counts.
 
         False where there is no such run, or its first process has exited of its own accord: its verdict stands. A run
         whose start is still being tried ends without one. ``exited_too``: its first process may have exited, and not
@@ -191,20 +191,20 @@ class Executor:
         """
         waiting = self._waiting.get(run_id)
         if waiting is not None:
-            waiting.ending = waiting.ending or ending
+            waiting.stop_order = waiting.stop_order or order
             if not waiting.is_asked:
                 del self._waiting[run_id]
-                self._ended_unstarted(waiting, waiting.ending)
+                self._ended_unstarted(waiting, waiting.stop_order)
             return True
         run = self._runs.get(run_id)
         if run is None:
             return False
-        if run.ending is not None:
+        if run.stop_order is not None:
             return True
         if run.exit is not None or (run.group.leader_exited() and not exited_too):
             return False
         look_at(run)
-        run.ending = ending
+        run.stop_order = order
         self._sweep(run)
         return True
 
@@ -220,7 +220,7 @@ class Executor:
         """
         already, self._closed = self._closed, True
         for run_id in (*self._waiting, *self._runs):
-            self.end(run_id, Ending(reason=SHUTDOWN))
+            self.end(run_id, StopOrder(reason=SHUTDOWN))
         await self.drained()
         if not already:
             for run in [self._runs[run_id] for run_id in self._stuck]:
@@ -284,8 +284,8 @@ class Executor:
         """Nothing of the start is left."""
         run_id = one.launch.run_id
         one.start = None
-        if one.ending is not None:
-            self._ended_unstarted(one, one.ending)
+        if one.stop_order is not None:
+            self._ended_unstarted(one, one.stop_order)
             return
         match error:
             case ShortageError():
@@ -320,8 +320,8 @@ class Executor:
             self._failed(one, why)
             return
         self._begin(run := self._spawner.launched(start, process))
-        if one.ending is not None:
-            self.end(run.launch.run_id, one.ending)
+        if one.stop_order is not None:
+            self.end(run.launch.run_id, one.stop_order)
         # Once the guardian has been told of the process: whatever becomes of us then, it ends it.
         self._loop.call_soon(start.starting.go)
 
@@ -335,11 +335,11 @@ class Executor:
             self._run_watch.output_soon(run)
             self._memory.begin()
             if timeout_s > 0:
-                run.timeout = self._loop.call_later(timeout_s, self.end, run_id, Ending(kind=Verdict.TIMEOUT))
+                run.timeout = self._loop.call_later(timeout_s, self.end, run_id, StopOrder(kind=Verdict.TIMEOUT))
         except Exception as error:  # a process that nobody sees to must not go on
             extra = {"action": "run_unforeseen", "run_id": str(run_id)}
             _log.exception("%s is ended, for a reason that nobody foresaw", run_id, extra=extra)
-            self.end(run_id, Ending(reason=unforeseen(error)), exited_too=True)
+            self.end(run_id, StopOrder(reason=unforeseen(error)), exited_too=True)
 
     def _try_later(self, waiting: _Try, error: ShortageError) -> None:
         """Try again soon, or, where that would be too late, give up."""
@@ -375,14 +375,14 @@ class Executor:
                     extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip
         self._tell_soon(functools.partial(self._on_end, outcome))
 
-    def _ended_unstarted(self, waiting: _Try, ending: Ending) -> None:
+    def _ended_unstarted(self, waiting: _Try, order: StopOrder) -> None:
         if waiting.timer is not None:
             waiting.timer.cancel()
         launch = waiting.launch
         self._guard.over(launch.run_id)
         outcome = Outcome(
-            run_id=launch.run_id, verdict=ending.kind, end_ms=self._clock.wall_ms(),
-            err=ending.in_words(launch.spec.timeout_s), reason=ending.reason, by=ending.by,
+            run_id=launch.run_id, verdict=order.kind, end_ms=self._clock.wall_ms(),
+            err=order.in_words(launch.spec.timeout_s), reason=order.reason, by=order.by,
         )  # fmt: skip
         self._tell_soon(functools.partial(self._on_end, outcome))
 
@@ -430,7 +430,7 @@ class Executor:
             if self._runs.get(run.launch.run_id) is not run or run.group.pidfd is None:
                 continue  # it has been seen to while others were told
             self._run_watch.forget(run.group.pidfd)
-            if run.ending is not None:
+            if run.stop_order is not None:
                 self._sweeper.look_soon()
                 continue
             self._reap(run)
@@ -440,7 +440,7 @@ class Executor:
                 self._finish(run)
 
     def _reap(self, run: Running) -> None:
-        if run.starting is not None and run.ending is not None and is_only_forked(run.pid):
+        if run.starting is not None and run.stop_order is not None and is_only_forked(run.pid):
             took_s = self._clock.boottime() - run.started_s
             run.hung_at = run.starting.hung_at() if took_s >= _HANGS_AFTER_S else None
         run.exit = reap(run.pid, self._own_peak)
@@ -450,7 +450,7 @@ class Executor:
     def _sweep(self, run: Running) -> None:
         self._cancel_timeout(run)
         kill_at = self._clock.monotonic() + run.launch.spec.kill_grace_s
-        everything = run.ending is not None
+        everything = run.stop_order is not None
         self._sweeper.add(Remains(run_id=run.launch.run_id, group=run.group, everything=everything, kill_at=kill_at))
 
     def _cleared(self, remains: Remains, survivors: Sequence[int]) -> None:
@@ -472,7 +472,7 @@ class Executor:
             self._guard.over(run.launch.run_id)
         why_not: UnstartableError | NotNowError | None = None
         if run.starting is not None:
-            if run.ending is None:  # else it may be us who ended it before its command could be executed
+            if run.stop_order is None:  # else it may be us who ended it before its command could be executed
                 why_not = run.starting.fault()
             run.starting.close()
         if why_not is not None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from common.clock import Clock
 from common.verdicts import Verdict
-from worker.launch import Ending, Launch, Outcome, exit_in_words
+from worker.launch import Launch, Outcome, StopOrder, exit_in_words
 from worker.launcher.link import Starting
 from worker.machine.process_group import ProcessGroup
 from worker.run.mask import Mask
@@ -94,11 +94,22 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Running:
-    """One run whose process was started; ``launch``, ``pid`` (also its group and session), ``start_ms``, ``ending``."""
+    """One run whose process was started, and its ``stop_order``, if any; ``pid`` is also its group and session."""
 
     __slots__ = (
-        "ending", "exit", "group", "hung_at", "launch", "mask", "output", "pipe", "seen_peak_rss", "start_ms",
-        "started_s", "starting", "timeout",
+        "exit",
+        "group",
+        "hung_at",
+        "launch",
+        "mask",
+        "output",
+        "pipe",
+        "seen_peak_rss",
+        "start_ms",
+        "started_s",
+        "starting",
+        "stop_order",
+        "timeout",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float) -> None:
@@ -116,7 +127,7 @@ class Running:
         """The same on the boot clock."""
         self.seen_peak_rss = 0
         """Bytes: the most memory that one of its processes was seen with (see ``usage``)."""
-        self.ending: Ending | None = None
+        self.stop_order: StopOrder | None = None
         """Why it is being ended from outside."""
         self.exit: Exit | None = None
         """Set once its first process has been reaped."""
@@ -158,19 +169,19 @@ class Running:
 
         ``left``: its group, where some of them are in it.
         """
-        ended, ending = self.exit or Exit(), self.ending
+        ended, order = self.exit or Exit(), self.stop_order
         if self.mask is not None:
             self.output.add(self.mask.end())
-        err = ending.in_words(self.launch.spec.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
+        err = order.in_words(self.launch.spec.timeout_s) if order else exit_in_words(ended.exit_code, ended.signal)
         if err and self.hung_at is not None:
             err += f"; {self.hung_at}"
         if err and survivors:
             err += f"; could not be ended: processes {', '.join(map(str, survivors))}"
-        verdict = ending.kind if ending else Verdict.SUCCESS if ended.exit_code == 0 else Verdict.FAILED
+        verdict = order.kind if order else Verdict.SUCCESS if ended.exit_code == 0 else Verdict.FAILED
         max_rss = max(ended.max_rss or 0, self.seen_peak_rss) or None
         return Outcome(
             run_id=self.launch.run_id, verdict=verdict, err=err, start_ms=self.start_ms, end_ms=end_ms,
             exit_code=ended.exit_code, signal=ended.signal, max_rss=max_rss, cpu_seconds=ended.cpu_seconds,
             output=self.output.text(), output_bytes=self.output.printed, output_truncated=self.output.truncated,
-            reason=ending.reason if ending else None, by=ending.by if ending else None, left=left,
+            reason=order.reason if order else None, by=order.by if order else None, left=left,
         )  # fmt: skip

@@ -56,7 +56,9 @@ async def test_only_what_holds_a_lock_is_ended_in_words_when_etcd_has_not_answer
             await run_of(worker, world, "allow", lostAfterSeconds=LOST_AFTER_S, overlap="allow"),
         ]
         await world.kill(killed)
-        await wait_until(lambda: worker.parts.executor.running[killed].ending is not None, description="being killed")
+        await wait_until(
+            lambda: worker.parts.executor.running[killed].stop_order is not None, description="being killed"
+        )
         worker.session.confirmed_boottime -= LOST_AFTER_S
         pid = worker.parts.guardian.pid
         assert pid is not None
