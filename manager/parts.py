@@ -50,7 +50,7 @@ from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.alerts import AlertBoard
 from manager.views.durations import Durations
-from manager.views.ending import EndingRuns
+from manager.views.ending import EndingRunsView
 from manager.views.failing import FailingJobs
 from manager.views.fires import Fires
 from manager.views.forecasts import Forecasts
@@ -64,7 +64,7 @@ from manager.views.shared import Shared
 from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
 from manager.watch.events import EventHub
-from manager.watch.tails import Tails
+from manager.watch.tails import TailReader
 from manager.watch.watching import Watching
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Parts:
     unblocking: Unblocking
     kills: KillService
     give_ups: GiveUpService
-    ending: EndingRuns
+    ending: EndingRunsView
     failing: FailingJobs
     unmet: Unmet
     run_now: RunNow
@@ -114,7 +114,7 @@ class Parts:
     run_lists: RunLists
     fires: Fires
     durations: Durations
-    tails: Tails
+    tails: TailReader
     outputs: Outputs
     events: EventHub
     history: History

@@ -78,7 +78,7 @@ from manager.use_cases.unblock import Unblocking
 from manager.views.alerts import AlertBoard
 from manager.views.cursors import SealedCursors
 from manager.views.durations import Durations
-from manager.views.ending import EndingRuns, shown
+from manager.views.ending import EndingRunsView, shown
 from manager.views.failing import FailingJobs
 from manager.views.fires import Fires
 from manager.views.forecasts import Forecasts
@@ -96,7 +96,7 @@ from manager.views.timelines import Timelines
 from manager.watch.catalog import Catalog
 from manager.watch.eligibility import Eligibility
 from manager.watch.events import EventHub, Pace
-from manager.watch.tails import Tails
+from manager.watch.tails import TailReader
 from manager.watch.watching import Watching
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def make_parts(
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
     cursors = SealedCursors(etcd, access_keys.cursors)
-    ending = EndingRuns(inventory, oldest_ms=lambda: watching.open_runs.oldest_ms(clock.wall_ms()), clock=clock)
+    ending = EndingRunsView(inventory, oldest_ms=lambda: watching.open_runs.oldest_ms(clock.wall_ms()), clock=clock)
     history = History(
         runlog,
         pending,
@@ -204,7 +204,7 @@ def make_parts(
         ttl_s=config.lease_ttl_s,
         problem=lambda: notifier.problem,
     )
-    tails = Tails(
+    tails = TailReader(
         etcd,
         keys,
         runlog.tails,
@@ -399,7 +399,7 @@ def _live(
     etcd: EtcdClient,
     keys: Keys,
     history: History,
-    ending: EndingRuns,
+    ending: EndingRunsView,
     health: Health,
     directory: Directory,
     *,

@@ -58,7 +58,7 @@ from worker.record.outbox_writer import Attempts, OutboxWriter
 from worker.record.settlement import Settlement
 from worker.record.spool import Spool
 from worker.record.spool_watch import SpoolWatch
-from worker.record.tails import Tails
+from worker.record.tails import TailSender
 from worker.refusals import Refusals
 from worker.registry import Registry
 from worker.rules import Rules
@@ -262,7 +262,7 @@ class Parts:
             guard=self.guardian,
             end_dates=EndDates(clock, is_vouched_for=lambda: self.clock_check.is_vouched_for),
         )  # fmt: skip
-        self.tails = Tails(
+        self.tails = TailSender(
             self._client, self.keys, worker=identity.worker, running=self.executor.running, store=self._runlog.tails,
             clock=clock,
         )  # fmt: skip

@@ -46,7 +46,7 @@ from common.runlog.pages import RunFilter, RunPage
 from common.runlog.retention import KeptJob, OldRecord, RetentionState
 from common.runlog.statistics import SpanCounts
 from common.runlog.store import RunLog
-from common.runlog.tails import Chunk, Tails
+from common.runlog.tails import Chunk, TailStore
 
 __all__ = [
     "Advance",
@@ -69,7 +69,7 @@ __all__ = [
     "RunLog",
     "RunPage",
     "SpanCounts",
-    "Tails",
+    "TailStore",
     "WriteResult",
     "outbox_documents",
 ]

@@ -55,7 +55,7 @@ from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
 from common.runlog.pages import WALK, PagePlan, Range, RunFilter, RunPage, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DAY_MS, Counts, SpanCounts, Statistics
-from common.runlog.tails import Tails
+from common.runlog.tails import TailStore
 from common.runlog.versions import MOST_MS, Versions
 from common.verdicts import Verdict
 
@@ -112,7 +112,9 @@ class RunLog:
         """What is told to people, and how far each channel is."""
         self.alerts = Alerts(self._client, store.get_collection("alerts"))
         """What is open, as the notifier knows it."""
-        self.tails = Tails(self._client, self._client.get_database(f"{database}-live", write_concern=WriteConcern(w=1)))
+        self.tails = TailStore(
+            self._client, self._client.get_database(f"{database}-live", write_concern=WriteConcern(w=1))
+        )
         """What runs print while somebody looks."""
         self._outbox = Outbox(store.get_collection("outbox"))
         self._statistics = Statistics(store.get_collection("statistics"), self._log)

@@ -51,7 +51,7 @@ class Chunk:
         return _id(self.run, self.start)
 
 
-class Tails:
+class TailStore:
     """The collection; each call ends within two seconds, as UnavailableError where the store did not do it."""
 
     def __init__(self, client: Client, database: AsyncDatabase[Document]) -> None:

@@ -27,7 +27,7 @@ from manager.http.allowances import refuse_beyond
 from manager.use_cases.jobs import trust_clock
 from manager.use_cases.kills import KillOutcome
 from manager.use_cases.run_rights import RunLabels, check_run
-from manager.views.ending import EndingRuns
+from manager.views.ending import EndingRunsView
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class GiveUpService:
         self,
         etcd: EtcdClient,
         keys: Keys,
-        ending: EndingRuns,
+        ending: EndingRunsView,
         *,
         clock: Clock,
         patience_s: float,

@@ -36,7 +36,7 @@ class LeftProcesses:
         return {"worker": self.worker, "sinceMs": self.since_ms, "processes": list(self.processes)}
 
 
-class EndingRuns:
+class EndingRunsView:
     """Reads the beats when asked, and remembers them for as long as no newer ones come. While etcd is away one in three
     seconds waits for it, and the others have what was known."""
 

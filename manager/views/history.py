@@ -26,7 +26,7 @@ from common.runlog.pages import page_key_in
 from common.verdicts import Verdict
 from manager.background.versions import Versions
 from manager.views.cursors import SealedCursors
-from manager.views.ending import EndingRuns, LeftProcesses, shown
+from manager.views.ending import EndingRunsView, LeftProcesses, shown
 from manager.views.pending import Pending, Seen
 from manager.views.shapes import open_run_view, run_view
 
@@ -92,7 +92,7 @@ class History:
         self,
         runlog: RunLog,
         pending: Pending,
-        ending: EndingRuns,
+        ending: EndingRunsView,
         versions: Versions,
         *,
         clock: Clock,

@@ -19,7 +19,7 @@ from common.protocol.placement import is_eligible
 from common.protocol.roster import Left
 from common.runlog import RunFilter
 from common.verdicts import EventKind
-from manager.views.ending import EndingRuns, shown
+from manager.views.ending import EndingRunsView, shown
 from manager.views.history import History, seen_by
 from manager.views.inventory import SeenWorker
 from manager.views.shapes import going_view, worker_state
@@ -56,7 +56,7 @@ def able(worker: SeenWorker) -> Able | None:
 
 
 async def running(
-    watching: Watching, ending: EndingRuns, history: History, name: str, rights: Rights, *, now_ms: int
+    watching: Watching, ending: EndingRunsView, history: History, name: str, rights: Rights, *, now_ms: int
 ) -> dict[str, Any]:
     """The runs that go there, the newest first, each with how long its job usually runs; and how many there are."""
     wanted = seen_by(RunFilter(worker=name), rights)

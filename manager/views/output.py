@@ -21,7 +21,7 @@ from common.errors import UnavailableError
 from common.protocol.keys import RunId
 from manager.views.history import History, read_run_id
 from manager.watch.open_runs import OpenRun, OpenRuns
-from manager.watch.tails import Piece, Progress, Tail, Tails
+from manager.watch.tails import Piece, Progress, Tail, TailReader
 
 _FIRST_S: Final = 2.0
 """How long an answer waits for the worker's first words."""
@@ -47,7 +47,7 @@ _NOTHING_NEW: Final = Told(kind="", data={})
 class Outputs:
     """Tells what runs have printed to those who may know of them."""
 
-    def __init__(self, history: History, tails: Tails, open_runs: OpenRuns, *, clock: Clock) -> None:
+    def __init__(self, history: History, tails: TailReader, open_runs: OpenRuns, *, clock: Clock) -> None:
         self._history = history
         self._tails = tails
         self._open_runs = open_runs

@@ -12,7 +12,7 @@ from common.clock import Clock
 from common.runlog import JobResults
 from common.runlog.last import LISTED, SHOWN
 from common.words.phrases import DEFAULT
-from manager.views.ending import EndingRuns, shown
+from manager.views.ending import EndingRunsView, shown
 from manager.views.fire_verdicts import NOT_TAKEN, first_due_ms
 from manager.views.history import History
 from manager.views.orders import JobOrders, Sort
@@ -35,7 +35,7 @@ class Rows:
         self,
         watching: Watching,
         history: History,
-        ending: EndingRuns,
+        ending: EndingRunsView,
         orders: JobOrders,
         *,
         standstill: Callable[[], str | None],

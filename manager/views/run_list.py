@@ -16,7 +16,7 @@ from common.protocol.keys import RunId
 from common.runlog import RunFilter
 from common.runlog.causes import cause_of
 from common.verdicts import Verdict
-from manager.views.ending import EndingRuns, shown
+from manager.views.ending import EndingRunsView, shown
 from manager.views.history import History, seen_by
 from manager.views.shapes import going_view, run_view
 from manager.watch.open_runs import OpenRun, Place
@@ -56,7 +56,7 @@ class RunLists:
     None is left out, but for a moment one that took no lock: it has ended, and its record is on its way.
     """
 
-    def __init__(self, watching: Watching, history: History, ending: EndingRuns, *, clock: Clock) -> None:
+    def __init__(self, watching: Watching, history: History, ending: EndingRunsView, *, clock: Clock) -> None:
         self._watching = watching
         self._history = history
         self._ending = ending

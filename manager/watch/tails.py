@@ -20,8 +20,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.protocol import tails
 from common.protocol.keys import Keys, RunId
-from common.runlog import Chunk
-from common.runlog import Tails as Store
+from common.runlog import Chunk, TailStore
 from common.words.progress import PROGRESS
 from manager.watch.catalog import Changes
 from manager.watch.events import TooManyClientsError
@@ -137,11 +136,11 @@ class Tail:
         self._line = text[max(text.rfind("\n"), text.rfind("\r")) + 1 :][:_LONGEST_LINE]
 
 
-class Tails:
+class TailReader:
     """Reads for those who look; ``run`` belongs into the TaskGroup."""
 
     def __init__(
-        self, etcd: EtcdClient, keys: Keys, store: Store, open_runs: OpenRuns, *, name: str,
+        self, etcd: EtcdClient, keys: Keys, store: TailStore, open_runs: OpenRuns, *, name: str,
         session: Callable[[], Session | None], clock: Clock,
     ) -> None:  # fmt: skip
         """``name``: this manager's; ``session``: the one by which it is known to live."""

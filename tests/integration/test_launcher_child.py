@@ -10,16 +10,16 @@ from tests.support.cluster import ROOT
 _CHILD = """
 import os, socket
 from worker.launcher.accounts import Accounts
-from worker.launcher.child import Start
-from worker.launcher.request import Request
+from worker.launcher.child import ChildStart
+from worker.launcher.request import StartRequest
 worker, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 worker.close()
 accounts = Accounts(worker="w1", allowed=(), default=None)
-request = Request(
+request = StartRequest(
     arguments=("/bin/sh", "-c", "echo up"), is_shell=True, user=None, own=("me", "/"), workdir=None, path="/bin",
     shell="/bin/sh", job_env=(), marks=(), allowed_s=None, ahead_s=None, asked_s=0.0, asked_boot_s=0.0,
 )
-Start(request, 1, channel, accounts, worker=os.getppid()).become_command()
+ChildStart(request, 1, channel, accounts, worker=os.getppid()).become_command()
 """
 
 

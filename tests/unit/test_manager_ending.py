@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from common.errors import UnavailableError
-from manager.views.ending import EndingRuns
+from manager.views.ending import EndingRunsView
 from manager.views.inventory import Inventory
 from tests.support.fake_clock import FakeClock
 
@@ -25,7 +25,7 @@ class Away:
 
 async def test_of_many_requests_one_waits_for_an_etcd_that_is_away() -> None:
     away, clock = Away(), FakeClock()
-    ending = EndingRuns(cast(Inventory, away), oldest_ms=lambda: 60_000, clock=clock)
+    ending = EndingRunsView(cast(Inventory, away), oldest_ms=lambda: 60_000, clock=clock)
     assert await asyncio.gather(*(ending.all() for _ in range(6))) == [{}] * 6
     assert away.asked == 1
     clock.advance(3_000)

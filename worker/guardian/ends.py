@@ -29,7 +29,7 @@ _PIDS_SHOWN: Final = 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class End(Tree[GroupLeader | None]):
+class ForcedEnd(Tree[GroupLeader | None]):
     """One run that is being ended."""
 
     run: str
@@ -50,7 +50,7 @@ class Ends:
 
     def __init__(self, instance: str) -> None:
         self._instance = instance
-        self._ends: dict[str, End] = {}
+        self._ends: dict[str, ForcedEnd] = {}
         self._looks = Looks()
         self._is_blind = False
 
@@ -72,7 +72,7 @@ class Ends:
         """End a run; said again, the earlier ``kill_at`` counts. ``term``: False where its worker has sent one."""
         end = self._ends.get(run)
         if end is None:
-            end = self._ends[run] = End(run=run, group=leader, kill_at=kill_at, endless=endless, term=term)
+            end = self._ends[run] = ForcedEnd(run=run, group=leader, kill_at=kill_at, endless=endless, term=term)
             if term:
                 end.begin()
         end.group, end.term = leader or end.group, end.term or term
@@ -130,7 +130,7 @@ class Ends:
         else:
             self._is_blind = False
 
-    def _judge(self, end: End, living: Sequence[Leftover], now: float) -> None:
+    def _judge(self, end: ForcedEnd, living: Sequence[Leftover], now: float) -> None:
         end.looked(lives=bool(living))
         if living and end.kill_if_due(now):
             _note_kill(end, _some_pids(living))
@@ -145,7 +145,7 @@ class Ends:
             _log.error("%s: processes cannot be ended: %s", end.run, extra["pids"], extra=extra)
 
 
-def _note_kill(end: End, pids: Sequence[int]) -> None:
+def _note_kill(end: ForcedEnd, pids: Sequence[int]) -> None:
     extra = {"action": "guardian.kill", "run": end.run, "pids": pids}
     _log.warning("%s is killed by the guardian", end.run, extra=extra)
 

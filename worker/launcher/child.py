@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from worker.launcher.accounts import Account, Accounts, RefusedUserError
 from worker.launcher.environment import variables
-from worker.launcher.request import AT, FAULT, PID, Kind, OwnAccount, Request, Step, message
+from worker.launcher.request import AT, FAULT, PID, Kind, OwnAccount, StartRequest, Step, message
 from worker.launcher.unstartable import Attempt, ShortageError, candidates
 
 _FAILED: Final = 127
@@ -32,7 +32,7 @@ class _Ready(NamedTuple):
     candidates: Sequence[str]
 
     @classmethod
-    def of(cls, request: Request, account: Account) -> _Ready:
+    def of(cls, request: StartRequest, account: Account) -> _Ready:
         around = variables(
             user=account.user, home=account.home, path=request.path, shell=request.shell, job_env=request.job_env
         )
@@ -42,10 +42,12 @@ class _Ready(NamedTuple):
         )  # fmt: skip
 
 
-class Start:
+class ChildStart:
     """One command on its way."""
 
-    def __init__(self, request: Request, output: int, channel: socket.socket, accounts: Accounts, worker: int) -> None:
+    def __init__(
+        self, request: StartRequest, output: int, channel: socket.socket, accounts: Accounts, worker: int
+    ) -> None:
         """``worker``: its process, whose child is to carry this out."""
         self._request = request
         self._output = output

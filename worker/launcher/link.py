@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from worker.launcher.accounts import Account
-from worker.launcher.request import AT, FAULT, LONGEST_MESSAGE, PID, OwnAccount, Request, Step, parts_of, receive
+from worker.launcher.request import AT, FAULT, LONGEST_MESSAGE, PID, OwnAccount, StartRequest, Step, parts_of, receive
 from worker.launcher.unstartable import (
     NotNowError,
     ShortageError,
@@ -43,7 +43,7 @@ _HANGS_AT: Final[dict[Step, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class LaunchedProcess:
     """The process of a start, a child of this one; it waits for `Starting.go`."""
 
     pid: int
@@ -62,7 +62,7 @@ class Starting:
         self._step: Step = "user"
         self._fault: list[str] | None = None
 
-    def process(self) -> Process | None:
+    def process(self) -> LaunchedProcess | None:
         """Once there is something to read: its process; None: there is none, and none comes (see ``fault``)."""
         try:
             content, descriptors = receive(self.channel, 1)
@@ -70,7 +70,7 @@ class Starting:
             content, descriptors = b"", []
         kind, *parts = parts_of(content)
         if kind == PID:
-            return Process(pid=int(parts[0]), pidfd=descriptors[0] if descriptors else None)
+            return LaunchedProcess(pid=int(parts[0]), pidfd=descriptors[0] if descriptors else None)
         self._fault = parts if kind == FAULT else None
         return None
 
@@ -164,7 +164,7 @@ class Launcher:
         assert self._asking is not None, "it was entered"
         await asyncio.shield(self._asking)
 
-    def ask(self, request: Request, output: int) -> Starting:
+    def ask(self, request: StartRequest, output: int) -> Starting:
         """Asks for a start with its output there; returns at once. ShortageError: it cannot be asked now."""
         try:
             content = os.memfd_create("etcron-request")

@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Final
 
 from worker.launcher.accounts import Accounts
-from worker.launcher.child import Start, tell_own_account
-from worker.launcher.request import FAULT, Request, message, receive
+from worker.launcher.child import ChildStart, tell_own_account
+from worker.launcher.request import FAULT, StartRequest, message, receive
 
 DESCRIPTORS: Final = 3
 """With each request: its content, the output, the channel. Only the channel: who the worker's own user is is asked."""
@@ -57,7 +57,7 @@ def _start(control: socket.socket, descriptors: list[int], accounts: Accounts, w
     content, output, number = descriptors
     channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, number)
     try:
-        start = Start(Request.read(content), output, channel, accounts, worker)
+        start = ChildStart(StartRequest.read(content), output, channel, accounts, worker)
         pid = _clone()
         if pid == 0:
             os.close(control.fileno())

@@ -23,7 +23,7 @@ Kind = Literal["unstartable", "short", "late", "early"]
 Step = Literal["user", "directory", "command"]
 
 
-class Request(NamedTuple):
+class StartRequest(NamedTuple):
     """One command. Strings are as Python has them for the system: ``os.fsencode`` gives the bytes."""
 
     arguments: tuple[str, ...]

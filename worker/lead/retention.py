@@ -22,7 +22,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.values import is_job_name
 from common.protocol.keys import Keys, RunId
-from common.runlog import KeptJob, OldRecord, RetentionState, Tails
+from common.runlog import KeptJob, OldRecord, RetentionState, TailStore
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ LIVE_MS: Final = 3_600_000
 class Forgetful(Protocol):
     """What retention asks of the log store: see `common.runlog.RunLog`."""
 
-    tails: Tails
+    tails: TailStore
 
     async def old_records(self, before_ms: int, *, after: str = "", limit: int) -> list[OldRecord]: ...
 

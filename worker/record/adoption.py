@@ -64,7 +64,7 @@ class _Former:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Kept:
+class _StuckFormer:
     """A run of an earlier life whose processes could not be ended, and its record as far as it is known."""
 
     former: _Former
@@ -114,8 +114,8 @@ class Adoption:
         self._on_lost = on_lost
         self._clock = clock
         self._session: Session | None = None
-        self._kept: dict[RunId, _Kept] = {}
-        self._over: dict[RunId, _Kept] = {}
+        self._kept: dict[RunId, _StuckFormer] = {}
+        self._over: dict[RunId, _StuckFormer] = {}
         """Those of which nothing is left: to be settled, once the log store has said what became of them."""
         self._one_at_a_time = asyncio.Lock()
         """Of taking these over and settling them: each counts on the revision of the run key."""
@@ -204,7 +204,7 @@ class Adoption:
         async def settle(one: _Former) -> None:
             in_its_spool, found = in_spool.get(str(one.run_id)), delivered.get(str(one.run_id))
             is_recorded, is_ending = self._ending.is_recorded(one.run_id), one.run_id in self._ending
-            kept = _Kept(former=one, in_spool=in_its_spool, delivered=found, is_recorded=is_recorded)
+            kept = _StuckFormer(former=one, in_spool=in_its_spool, delivered=found, is_recorded=is_recorded)
             if one.entry.state is _OPEN and (is_ending or kept.has_to_be_asked_for):
                 (self._kept if is_ending else self._over)[one.run_id] = kept
                 await self._keep(one.run_id, kept, session)
@@ -248,7 +248,7 @@ class Adoption:
             ]  # fmt: skip
             await _at_once(kept)
 
-    async def _keep(self, run_id: RunId, kept: _Kept, session: Session) -> None:
+    async def _keep(self, run_id: RunId, kept: _StuckFormer, session: Session) -> None:
         """Its key names this session: while that lives, nobody gives it up as lost."""
         while not session.ended.is_set():
             former = kept.former

@@ -107,7 +107,7 @@ _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
 
-class LogStore(Protocol):
+class RecordStore(Protocol):
     """What delivery asks of the log store: see `common.runlog.RunLog`."""
 
     async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult: ...
@@ -115,7 +115,7 @@ class LogStore(Protocol):
     async def put_last(self, advances: Iterable[Advance]) -> None: ...
 
 
-class Tells(Protocol):
+class EventSink(Protocol):
     """See `worker.record.outbox_writer.OutboxWriter`."""
 
     up_to: int
@@ -150,7 +150,7 @@ class Delivery:
     """The one writer of a worker's records. `run` belongs into the owner's TaskGroup."""
 
     def __init__(
-        self, spool: Spool, runlog: LogStore, outbox: Tells, *,
+        self, spool: Spool, runlog: RecordStore, outbox: EventSink, *,
         batch_size: int = 100, commit_timeout_ms: int = 1000, clock: Clock,
         on_delivered: Callable[[list[RunId]], None], is_pressed: Callable[[], bool] = lambda: False,
         jitter: Callable[[], float] = random.random,

@@ -41,7 +41,7 @@ _QUIET_LOOKS: Final = 2
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Kept:
+class _EndingRun:
     """One run, and the groups that are left of it: one, but for a run of a former life that was known by its marks."""
 
     groups: list[LeftGroup]
@@ -75,7 +75,7 @@ class EndingRuns:
         self._clock = clock
         self._on_written = on_written
         self._on_over = on_over
-        self._kept: dict[RunId, _Kept] = {}
+        self._kept: dict[RunId, _EndingRun] = {}
         self._recorded: set[RunId] = set()
         """Also those of a former life of which nothing is left, until they are settled."""
         self._there = asyncio.Event()
@@ -111,7 +111,7 @@ class EndingRuns:
         """A run has ended, but not this group, which is this object's from now on. To be said before it is recorded."""
         left = LeftGroup(run=str(run_id), leader=group.leader, since_ms=self._clock.wall_ms())
         self._recorded.add(run_id)
-        self._keep(run_id, _Kept(groups=[left], handle=group))
+        self._keep(run_id, _EndingRun(groups=[left], handle=group))
         self._write_down()
 
     async def recall(self, marked: Iterable[LeftGroup]) -> None:
@@ -127,7 +127,7 @@ class EndingRuns:
         living = await self._disk.call(living_in, groups) if groups else {}
         for group, processes in living.items():
             if processes and (run_id := _run_id(group.run)) is not None:
-                kept = self._kept.get(run_id) or _Kept(groups=[])
+                kept = self._kept.get(run_id) or _EndingRun(groups=[])
                 kept.groups.append(group)
                 kept.processes = [*kept.processes, *processes]
                 self._keep(run_id, kept)
@@ -158,7 +158,7 @@ class EndingRuns:
             else:
                 await asyncio.sleep(_ASK_S)
 
-    def _keep(self, run_id: RunId, kept: _Kept) -> None:
+    def _keep(self, run_id: RunId, kept: _EndingRun) -> None:
         self._kept[run_id] = kept
         self._asks_until_look = 0
         self._there.set()

@@ -54,7 +54,7 @@ _RECORDS_A_TURN: Final = 100
 """Of what the loop is held for; then fires that are due have their turn."""
 
 
-class LogStore(Protocol):
+class OutboxStore(Protocol):
     """What it asks of the log store: see `common.runlog.RunLog`."""
 
     async def put_outbox(self, documents: Sequence[OutboxDocument]) -> None: ...
@@ -65,7 +65,7 @@ class LogStore(Protocol):
 class Attempts:
     """Whether another attempt follows a run, by what etcd and the log store have: also of a former life's."""
 
-    def __init__(self, client: EtcdClient, keys: Keys, store: LogStore) -> None:
+    def __init__(self, client: EtcdClient, keys: Keys, store: OutboxStore) -> None:
         self._client = client
         self._keys = keys
         self._store = store
@@ -124,7 +124,7 @@ class OutboxWriter:
     """Takes what delivery has stored; says up to where the spool may let go of it. `run` belongs into the TaskGroup."""
 
     def __init__(
-        self, *, store: LogStore, attempts: Attempts, catalog: Catalog, jobs_read: Callable[[], asyncio.Event],
+        self, *, store: OutboxStore, attempts: Attempts, catalog: Catalog, jobs_read: Callable[[], asyncio.Event],
         rules: Rules, table: RunTable, up_to: int, on_told: asyncio.Event, clock: Clock,
     ) -> None:  # fmt: skip
         """``up_to``: the spool's cursor. ``on_told`` is set whenever `up_to` has come further."""

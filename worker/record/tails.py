@@ -20,8 +20,7 @@ from common.errors import UnavailableError
 from common.etcd import Change, EtcdClient, Mirror
 from common.protocol import tails
 from common.protocol.keys import Keys, RunId
-from common.runlog import Chunk
-from common.runlog import Tails as Store
+from common.runlog import Chunk, TailStore
 from worker.run.output import Output, as_text
 from worker.run.running import Running
 
@@ -55,11 +54,11 @@ class _Feed:
         return bool(self.pending) or not self.stored or output.printed > self.told
 
 
-class Tails:
+class TailSender:
     """Sends until it is cancelled; ``run`` and the mirror belong into the TaskGroup."""
 
     def __init__(
-        self, client: EtcdClient, keys: Keys, *, worker: str, running: Mapping[RunId, Running], store: Store,
+        self, client: EtcdClient, keys: Keys, *, worker: str, running: Mapping[RunId, Running], store: TailStore,
         clock: Clock,
     ) -> None:  # fmt: skip
         """``running``: the runs that have processes, as they are at each moment."""

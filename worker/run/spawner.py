@@ -24,8 +24,8 @@ from common.clock import Clock
 from common.process import failpoints
 from worker.launch import Launch
 from worker.launcher.environment import allowed_in, encoded, marks, variables
-from worker.launcher.link import Launcher, Process, Starting
-from worker.launcher.request import Request, boot_s
+from worker.launcher.link import LaunchedProcess, Launcher, Starting
+from worker.launcher.request import StartRequest, boot_s
 from worker.launcher.unstartable import TooEarlyError, TooLateError, UnstartableError, shortage
 from worker.run.first_process import IS_KNOWN, Execution, Faults
 from worker.run.running import Running
@@ -216,7 +216,7 @@ class Spawner:
         """The run, its command executed."""
         return self._take(self._finish, start)
 
-    def launched(self, start: Start, process: Process) -> Running:
+    def launched(self, start: Start, process: LaunchedProcess) -> Running:
         """The run that the launcher has a process for; whether its command is executed is known at its end."""
         assert start.starting is not None, "it was asked for"
         run = self._running(start, process.pid)
@@ -267,9 +267,9 @@ class Spawner:
         if failpoints.armed:
             failpoints.hit("after_spawn")
 
-    def _request(self, start: Start) -> Request:
+    def _request(self, start: Start) -> StartRequest:
         launch, own = start.launch, self._launcher.own_account_for(start.launch.spec.user)
-        return Request(
+        return StartRequest(
             arguments=launch.arguments, is_shell=isinstance(launch.spec.command, str),
             user=launch.spec.user, own=None if own is None else (own.user, own.home),
             workdir=launch.spec.workdir, path=self._path, shell=launch.shell, job_env=start.env,
