@@ -158,7 +158,7 @@ class SimulatedWorker:
         now_ms = self._timeline.now_ms()
         if self.table.has_enough(now_ms / 1000):
             return  # each run that ends wakes it
-        room = self.table.in_full(self.table.may_claim(now_ms / 1000))
+        room = self.table.whole_transactions(self.table.may_claim(now_ms / 1000))
         chosen = list(self._wanted.values())[: max(0, room)]
         proposals = []
         for job, plan_ms in chosen:

@@ -76,11 +76,6 @@ class ClaimsAhead:
         return ahead > 0 and room < min(ahead / 2, MAX_PROPOSALS)
 
 
-def in_full(room: int) -> int:
-    """As much of the room for claims, where no slot is free, as fills transactions, or less than one."""
-    return room if room <= MAX_PROPOSALS else room - room % MAX_PROPOSALS
-
-
 # Locks
 
 AT_ONCE_S: Final = 0.02

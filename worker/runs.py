@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from common.etcd import Session
 from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
+from common.protocol.proposals import MAX_PROPOSALS
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import still_own
 from common.protocol.txn import KeyValue
-from worker.pacing import ClaimsAhead, in_full
+from worker.pacing import ClaimsAhead
 from worker.secrets import RunSecrets
 
 
@@ -187,9 +188,9 @@ class RunTable:
         """Whether so much of what may be claimed ahead of free slots is that no more is claimed for the moment."""
         return self._ahead.are_enough(self._room(now), now)
 
-    def in_full(self, room: int) -> int:
+    def whole_transactions(self, room: int) -> int:
         """As much of the room for claims as fills transactions, where it is more than one, and no slot is free."""
-        return room if self.free_slots else in_full(room)
+        return room if self.free_slots or room <= MAX_PROPOSALS else room - room % MAX_PROPOSALS
 
     def may_start(self, run: Run, *, beside: int = 0) -> bool:
         """Whether there are slots for its process now, beside so many that are about to be taken."""

@@ -9,7 +9,7 @@ What is guaranteed
                 `session.incarnation`, and no other session has had either.
     mirror      A consumer is told, in the order of revisions, every state of a key that lasted, whatever happens to
                 the watch; never an older state after a newer one.
-    election    At no revision do two candidates hold the key; `election.compare` is true for at most one of them.
+    election    At no revision do two candidates hold the key; `election.leads_compare` is true for one of them at most.
     settle      What may have been done is never told as not done: a write in doubt is sent again, identical, until it
                 is known what became of it, or UnsettledError says that it is not.
     pack        One write that is refused holds up none of those that share its transaction.

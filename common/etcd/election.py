@@ -2,7 +2,7 @@
 
     candidate --create the key, absent until then--> leading --key or session gone, or stood down--> candidate
 
-A leader that was frozen may believe for a while that it still leads; a transaction with `election.compare` and
+A leader that was frozen may believe for a while that it still leads; a transaction with `election.leads_compare` and
 `session.alive` in it fails then. Whatever a leader does without such a transaction may happen twice.
 """
 
@@ -71,7 +71,7 @@ class Election:
         return self._since != _NEVER and self._session.healthy
 
     @property
-    def compare(self) -> Compare:
+    def leads_compare(self) -> Compare:
         """True in etcd exactly while the leadership that was gained last still holds; false before the first."""
         return create_revision_is(self.key, self._since)
 
@@ -80,10 +80,10 @@ class Election:
         """The value of whoever leads, as last seen; None: nobody does."""
         return self._holder.value if self._holder is not None else None
 
-    async def holds(self) -> bool:
+    async def confirm(self) -> bool:
         """Whether etcd says, asked now, that it leads; False where etcd does not answer."""
         try:
-            return (await self._client.txn(Txn([self._session.alive, self.compare], []))).succeeded
+            return (await self._client.txn(Txn([self._session.alive, self.leads_compare], []))).succeeded
         except (UnavailableError, EtcdError):
             return False
 

@@ -181,7 +181,7 @@ class Notifier:
                     await self._away.note_away(str(error))
             except TermOverError:
                 _log.warning("another notifier leads by now, or may", extra={"action": "notifier.replaced"})
-                if await election.holds():
+                if await election.confirm():
                     self._note(SHUT_OUT, for_s=_SHUT_OUT_S)
             except Exception as error:  # a notifier that fails must not take the manager down, and all others in turn
                 _log.exception("a turn of the notifier failed", extra={"action": "notifier.failed"})
@@ -198,7 +198,7 @@ class Notifier:
     async def _begun(self, election: Election) -> Term:
         # In this order: whoever leads once etcd was asked reads later; what that one has taken cannot be taken here.
         epoch = await self._runlog.alerts.epoch() + 1
-        if not await election.holds() or not await self._runlog.alerts.take(epoch):
+        if not await election.confirm() or not await self._runlog.alerts.take(epoch):
             raise TermOverError
         return Term(
             election, epoch, await self._runlog.alerts.read(), self._runlog, self._watching, self._sender, self._system,

@@ -214,7 +214,7 @@ async def test_session_mirror_and_election_go_on_across_a_new_token(
     election = Election(client, session, f"{PREFIX}/leader/steward", b"me", clock=clock)
     async with running(session.run(), mirror.run(), election.run()):
         await wait_until(lambda: mirror.synced.is_set() and election.leading, description="all of it runs")
-        incarnation, leading = session.incarnation, election.compare
+        incarnation, leading = session.incarnation, election.leads_compare
         if disturbance == "tokens end":
             await admin.change_password(PASSWORD)
         else:
@@ -227,7 +227,7 @@ async def test_session_mirror_and_election_go_on_across_a_new_token(
         assert session.healthy
         assert session.incarnation == incarnation
         assert election.leading
-        assert (await client.txn(Txn([session.alive, leading, election.compare], [Put(KEY, b"")]))).succeeded
+        assert (await client.txn(Txn([session.alive, leading, election.leads_compare], [Put(KEY, b"")]))).succeeded
         await session.close()
 
 

@@ -51,17 +51,17 @@ async def test_one_of_two_leads_and_the_other_follows_when_its_lease_is_revoked(
             )
             assert not second.election.leading
             assert second.election.lost.is_set()
-            assert await true(client, first.election.compare)
-            assert await first.election.holds()
-            assert not await second.election.holds()
-            assert not await true(client, second.election.compare)
-            held = first.election.compare
+            assert await true(client, first.election.leads_compare)
+            assert await first.election.confirm()
+            assert not await second.election.confirm()
+            assert not await true(client, second.election.leads_compare)
+            held = first.election.leads_compare
 
             await client.lease_revoke(first.session.lease_id)
-            assert not await first.election.holds()
+            assert not await first.election.confirm()
             assert not await true(client, held)
             await second.election.gained.wait()
-            assert await true(client, second.election.compare)
+            assert await true(client, second.election.leads_compare)
             assert not await true(client, held)
             await first.election.lost.wait()
             assert not first.election.leading
@@ -87,11 +87,11 @@ async def test_who_stood_down_comes_back_when_the_time_is_over(client: EtcdClien
     candidate = await Candidate.open(client, prefix, "only")
     async with asyncio.timeout(60), running(candidate.session.run(), candidate.election.run()):
         await candidate.election.gained.wait()
-        before = candidate.election.compare
+        before = candidate.election.leads_compare
         await candidate.election.stand_down(0.3)
         await candidate.election.gained.wait()
         assert not await true(client, before)
-        assert await true(client, candidate.election.compare)
+        assert await true(client, candidate.election.leads_compare)
 
 
 async def test_a_key_under_no_lease_is_swept_away(client: EtcdClient, prefix: str) -> None:
@@ -99,15 +99,15 @@ async def test_a_key_under_no_lease_is_swept_away(client: EtcdClient, prefix: st
     candidate = await Candidate.open(client, prefix, "only")
     async with asyncio.timeout(60), running(candidate.session.run(), candidate.election.run()):
         await candidate.election.gained.wait()
-        assert await true(client, candidate.election.compare)
+        assert await true(client, candidate.election.leads_compare)
 
 
 async def test_who_loses_the_key_stops_leading_and_stands_again(client: EtcdClient, prefix: str) -> None:
     candidate = await Candidate.open(client, prefix, "only")
     async with asyncio.timeout(60), running(candidate.session.run(), candidate.election.run()):
         await candidate.election.gained.wait()
-        before = candidate.election.compare
+        before = candidate.election.leads_compare
         await client.delete(prefix + "leader")
-        await wait_until(lambda: candidate.election.compare != before, description="it has noticed")
+        await wait_until(lambda: candidate.election.leads_compare != before, description="it has noticed")
         await candidate.election.gained.wait()
-        assert await true(client, candidate.election.compare)
+        assert await true(client, candidate.election.leads_compare)

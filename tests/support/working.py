@@ -280,7 +280,7 @@ class _Elected:
     """An election that was won: the leader's key is there."""
 
     def __init__(self, key: str, revision: int) -> None:
-        self.compare = create_revision_is(key, revision)
+        self.leads_compare = create_revision_is(key, revision)
         self.leading = True
 
 

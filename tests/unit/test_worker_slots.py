@@ -84,7 +84,7 @@ def test_claims_ahead_are_asked_for_by_the_full_transaction() -> None:
         table.add(one)
         table.started(one)
         table.ended(one, now=10.0)
-    assert table.in_full(102) == 102, "free slots wait for nothing"
+    assert table.whole_transactions(102) == 102, "free slots wait for nothing"
     for one in claimed[:72]:
         table.add(one)
     assert table.may_claim(10.1) == 30
@@ -93,8 +93,8 @@ def test_claims_ahead_are_asked_for_by_the_full_transaction() -> None:
     assert table.has_enough(10.1)
     table.claiming(-1)
     table.forget(claimed[0])
-    assert table.in_full(table.may_claim(10.1)) == 30, "the thirty-first waits for others"
-    assert table.in_full(29) == 29
+    assert table.whole_transactions(table.may_claim(10.1)) == 30, "the thirty-first waits for others"
+    assert table.whole_transactions(29) == 29
 
 
 def test_slots_are_kept_for_who_waited_first_and_told_when_they_are_free_again() -> None:

@@ -72,7 +72,7 @@ class Term:
         """True in etcd as long as this term lasts. ClockOffError: nothing may be decided by this clock."""
         if self.is_clock_off():
             raise ClockOffError
-        return [self.session.alive, self.election.compare]
+        return [self.session.alive, self.election.leads_compare]
 
 
 class Duty(Protocol):

@@ -372,7 +372,7 @@ class Scheduler:
     def _propose(self, session: Session, now_ms: int, *, claims: bool) -> None:
         """Hands as many decisions to etcd as slots allow, and as can be made in one turn; or only such as take none."""
         began = self._clock.monotonic()
-        room = self._table.in_full(self._table.may_claim(began, _WAITER)) if claims else 0
+        room = self._table.whole_transactions(self._table.may_claim(began, _WAITER)) if claims else 0
         waits_for = urgency = 0
         proposals: list[Proposal] = []
         while (pending := self._pending_jobs.line.first()) is not None:

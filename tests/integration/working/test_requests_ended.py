@@ -134,7 +134,7 @@ async def test_dedupe_keys_go_a_while_after_their_time(world: World, term: Term)
     assert await world.etcd.count(world.keys.dedupe) == 2
     await world.etcd.delete(world.keys.deduped("job", "garbage"))
     clock.advance(2 * HOUR_MS / 1000)
-    await world.etcd.delete(term.election.compare.key)
+    await world.etcd.delete(term.election.leads_compare.key)
     await sweeping.perform(term)
     assert await world.etcd.count(world.keys.dedupe) == 1, "who is no steward any more changes nothing"
 
