@@ -36,7 +36,7 @@ def split_sequence(sequence: str) -> tuple[str, str | None]:
 
 
 class Watched(StrEnum):
-    """The prefixes that are watched, each with a sentinel ``seen/<name>`` that every write to it also puts."""
+    """The watched prefixes of which no write may be missed: each also puts a sentinel, ``seen/<name>``."""
 
     JOBS = "jobs"
     REQUESTS = "requests"

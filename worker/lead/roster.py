@@ -104,10 +104,10 @@ class RosterKeeping:
         self._left = 0
 
     def begin(self) -> None:
-        """What it knows is in the roster."""
+        """Nothing to read anew: each write compares what it is based on."""
 
     def end(self) -> None:
-        """What it knows is in the roster."""
+        """Nothing to forget: each write compares what it is based on."""
 
     async def perform(self, term: Term) -> None:
         """Nothing is compared with what was read: every write compares what it is based on."""

@@ -83,7 +83,7 @@ class MarkScan:
         self._quarantine = Quarantine("look at job")
 
     async def hedge(self, hedged: Sequence[tuple[PendingJob, int]]) -> None:
-        """Rank 1's try, after one batched look at the marks."""
+        """Queues the fires that rank 0 has left, after one batched look at the marks."""
         wanted = [(pending, plan_ms) for pending, plan_ms in hedged if pending.base_ms < plan_ms]
         if not wanted:
             return

@@ -126,7 +126,7 @@ class Running:
         self.started_s = started_s
         """The same on the boot clock."""
         self.seen_peak_rss = 0
-        """Bytes: the most memory that one of its processes was seen with (see ``usage``)."""
+        """Bytes: the most memory that one of its processes was seen with (see ``resources``)."""
         self.stop_order: StopOrder | None = None
         """Why it is being ended from outside."""
         self.exit: Exit | None = None
