@@ -28,6 +28,7 @@ class Traits:
     is_of_a_run: bool
     is_failure: bool
     is_retried: bool
+    end_is_known: bool = True
     tone: Tone
     icon: str
     """A name in ``webroot/build/icons.json``."""
@@ -64,8 +65,8 @@ class Verdict(StrEnum):
         said=("was killed", "killed"),
     )  # fmt: skip
     LOST = "lost", Traits(
-        is_of_a_run=True, is_failure=True, is_retried=False, tone=Tone.BAD, icon="question-diamond-fill", mark="hollow",
-        said=("was lost", "lost"),
+        is_of_a_run=True, is_failure=True, is_retried=False, end_is_known=False, tone=Tone.BAD,
+        icon="question-diamond-fill", mark="hollow", said=("was lost", "lost"),
     )  # fmt: skip
     SKIPPED = "skipped", Traits(
         is_of_a_run=False, is_failure=False, is_retried=False, tone=Tone.IDLE, icon="skip-forward-fill",
@@ -94,6 +95,11 @@ class Verdict(StrEnum):
         return self.traits.is_retried
 
     @property
+    def end_is_known(self) -> bool:
+        """Whether the end was seen. Of a lost run it was not: it may still end, and its own verdict replace this."""
+        return self.traits.end_is_known
+
+    @property
     def is_quiet(self) -> bool:
         """Whether the job wants it so: a rule or a job has to ask for its messages."""
         return self.traits.tone in (Tone.OK, Tone.IDLE)
@@ -103,6 +109,9 @@ class Verdict(StrEnum):
         """The event that tells of it."""
         return _KINDS[self]
 
+
+ENDS_UNKNOWN: Final = tuple(one for one in Verdict if not one.end_is_known)
+"""For what a document holds: a word that may be of a later version, or anything at all."""
 
 _BADNESS: Final[dict[str, int]] = {
     one: at for at, one in enumerate(sorted(Verdict, key=lambda one: list(Tone).index(one.traits.tone)))

@@ -26,7 +26,6 @@ from common.protocol.member import Beat
 from common.protocol.run import OUT_OF_TOUCH
 from common.protocol.signatures import Trust
 from common.runlog import RunLog
-from common.verdicts import Verdict
 from worker.admission import Reason
 from worker.data_directory import DataDirectory
 from worker.launch import Outcome, StopOrder
@@ -82,7 +81,7 @@ class Agent:
         left = await once_possible(partial(look_for_leftovers, instance), what="what is left running")
         marked = {one.run_id for one in left}
         in_spool = await once_possible(partial(self._spool.find_former, marked), what="its records")
-        ended = {run_id for run_id, one in in_spool.items() if one.record.status is not Verdict.LOST}
+        ended = {run_id for run_id, one in in_spool.items() if one.record.status.end_is_known}
         # What those have left in the background that have ended by themselves was left on purpose. Where the log store
         # does not say, a run counts as not ended: a second one of its job may be going by now.
         asked = [run_id for text in marked.difference(ended) if (run_id := _run_id(text)) is not None]
@@ -90,7 +89,7 @@ class Agent:
             found = await self._runlog.find(asked, deadline_seconds=_ASK_S) if asked else {}
         except UnavailableError:
             found = {}
-        spared = ended.union(name for name, record in found.items() if record.status is not Verdict.LOST)
+        spared = ended.union(name for name, record in found.items() if record.status.end_is_known)
         survivors = await end_leftovers(instance, _LEFTOVER_GRACE_S, self._clock, spared=spared)
         groups = groups_of(survivors, self._clock.wall_ms())
         await self._spool.disk.call(self.parts.secrets.clear)  # whose thread is there, also where no other can be

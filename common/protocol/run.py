@@ -277,7 +277,7 @@ def last_order(record: RunRecord) -> str:
     # A run that was lost counts as one that started: its worker cannot say.
     has_started = record.status.is_of_a_run and (record.status is not Verdict.KILLED or record.start_ms is not None)
     attempt = f"{has_started:d}{record.run_id.attempt:05d}"
-    return f"{plan_key(newest_ms)}/{attempt}/{record.status is not Verdict.LOST:d}/{record.run_id}"
+    return f"{plan_key(newest_ms)}/{attempt}/{record.status.end_is_known:d}/{record.run_id}"
 
 
 def shown_command(command_line: str, args: Sequence[str]) -> str:

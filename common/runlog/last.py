@@ -392,7 +392,7 @@ def _entry(order: str, record: RunRecord) -> str:
 
 def _took_ms(record: RunRecord) -> int | None:
     """None: it has not started, or nobody knows when it ended."""
-    if record.start_ms is None or record.end_ms is None or record.status is Verdict.LOST:
+    if record.start_ms is None or record.end_ms is None or not record.status.end_is_known:
         return None
     return max(0, record.end_ms - record.start_ms)
 

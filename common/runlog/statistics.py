@@ -35,7 +35,7 @@ from common.protocol.run import plan_key
 from common.protocol.values import LARGEST
 from common.runlog.client import Document, by_ids
 from common.runlog.documents import PAGE_KEY, plan_ms_of
-from common.verdicts import Verdict
+from common.verdicts import ENDS_UNKNOWN, Verdict
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -224,7 +224,7 @@ def _count(document: Mapping[str, Any], to: dict[str, Counts]) -> None:
         return
     fires, start_ms, end_ms = document.get("count"), document.get("startTime"), document.get("endTime")
     added = {str(status): fires if _is_number(fires) and fires > 0 else 1}
-    if _is_number(start_ms) and _is_number(end_ms) and status != Verdict.LOST:
+    if _is_number(start_ms) and _is_number(end_ms) and status not in ENDS_UNKNOWN:
         took_ms = max(0, end_ms - start_ms)
         added |= {_TIMED: 1, _DURATION: took_ms, _LONGEST: took_ms}
     _add(added, to.setdefault(job, {}))
@@ -243,7 +243,8 @@ def _fuller(before: Counts, now: Counts) -> Counts:
     """
 
     def known(counts: Counts) -> tuple[int, int]:
-        return sum(counts.get(status, 0) for status in _VERDICTS), -counts.get(Verdict.LOST, 0)
+        lost = sum(counts.get(status, 0) for status in ENDS_UNKNOWN)
+        return sum(counts.get(status, 0) for status in _VERDICTS), -lost
 
     return max(now, before, key=known)
 

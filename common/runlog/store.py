@@ -541,9 +541,7 @@ class RunLog:
 
     async def _replace_lost(self, duplicates: Iterable[Encoded]) -> tuple[int, list[Rejection]]:
         """A verdict that came late takes the place of ``lost``; how many did, and which the store does not take."""
-        late, rejected = _split(
-            encode_late(item.record) for item in duplicates if item.record.status is not Verdict.LOST
-        )
+        late, rejected = _split(encode_late(item.record) for item in duplicates if item.record.status.end_is_known)
         if not late:
             return 0, rejected
         is_lost = {"status": {"$eq": str(Verdict.LOST)}}

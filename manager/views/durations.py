@@ -19,7 +19,7 @@ from common.errors import EtcdError, UnavailableError
 from common.protocol.run import Trigger
 from common.protocol.saved_job import SavedJob, changed_fields
 from common.runlog import RunFilter
-from common.verdicts import Verdict
+from common.verdicts import ENDS_UNKNOWN, Verdict
 from manager.background.versions import Versions, sees_version
 from manager.views.history import History
 from manager.watch.catalog import KnownJob
@@ -54,7 +54,7 @@ class TimedRun:
         times = [document.get(field) for field in ("planTime", "startTime", "endTime")]
         plan_ms, start_ms, end_ms = (one if isinstance(one, int) else 0 for one in times)
         status, revision = document.get("status"), document.get("revision")
-        if not start_ms or not end_ms or status == Verdict.LOST:
+        if not start_ms or not end_ms or status in ENDS_UNKNOWN:
             return None
         is_first = document.get("attempt", 1) == 1 and document.get("trigger") == Trigger.SCHEDULE
         due_ms = document.get("dueTime", plan_ms if is_first else None)

@@ -20,7 +20,7 @@ from common.protocol.planner import FireRange, undecided
 from common.protocol.planner import Fires as FirePlan
 from common.protocol.saved_job import SavedJob
 from common.schedules.schedule import dispatch_ms
-from common.verdicts import Verdict
+from common.verdicts import ENDS_UNKNOWN
 from manager.views.pending import WaitKind
 from manager.watch.eligibility import Eligibility
 from manager.watch.open_runs import OpenRun
@@ -151,7 +151,7 @@ def verdicts(read: Read, now_ms: int) -> dict[Key, Fire]:
 def of_records(documents: Sequence[Mapping[str, Any]], *, attempts: int = 1) -> Fire:
     """By a fire's records: that of its last attempt that started (a lost one may have), or else of its last one."""
     ordered = sorted(documents, key=lambda one: one.get("attempt", 1))
-    started = [one for one in ordered if one.get("startTime") or one.get("status") == Verdict.LOST]
+    started = [one for one in ordered if one.get("startTime") or one.get("status") in ENDS_UNKNOWN]
     last = (started or ordered)[-1]
     known = {name: last[name] for name in _OF_A_RECORD if name in last}
     return _told(**known, verdict=last.get("status"), runId=last.get("_id"), attempts=attempts)

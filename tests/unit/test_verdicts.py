@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from common.verdicts import Verdict
 from manager.console.pages import LANGUAGES
 from tests.chaos.view import NEVER_RAN
 
-WEBROOT = Path(__file__).parents[2] / "webroot"
+ROOT = Path(__file__).parents[2]
+WEBROOT = ROOT / "webroot"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -36,3 +38,16 @@ def test_its_bar_is_told_apart_without_colours() -> None:
 
 def test_who_checks_histories_knows_of_which_nothing_ran() -> None:
     assert sorted(NEVER_RAN) == sorted(one for one in Verdict if not one.is_of_a_run)
+
+
+def test_the_steps_for_a_new_one_list_every_file_that_names_one() -> None:
+    programs = ("cli", "common", "manager", "worker")
+    files = {str(file.relative_to(ROOT)): file for program in programs for file in (ROOT / program).rglob("*.py")}
+    naming = {name for name, file in files.items() if re.search(r"\bVerdict\.[A-Z]", file.read_text(encoding="utf-8"))}
+    text = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    steps = text[text.index("**A verdict**") : text.index("**A duty of the steward**")]
+    listed, directory = set[str](), ""
+    for name in re.findall(r"`([\w/]+(?:/|\.py))`", steps):  # `directory/` `file.py`, `file.py`
+        directory = name if name.endswith("/") else directory
+        listed.add(name if "/" in name else directory + name)
+    assert sorted(listed & files.keys()) == sorted(naming | {"common/verdicts.py"})
