@@ -47,7 +47,7 @@ from worker.members import Beats, Members
 from worker.plan.boot import Boot
 from worker.plan.broadcast import Broadcast
 from worker.plan.doubts import Doubts
-from worker.plan.lock_waits import LockWatch
+from worker.plan.lock_waits import LockPoll
 from worker.plan.request_queue import RequestQueue
 from worker.plan.scheduler import Scheduler
 from worker.record.adoption import Adoption
@@ -295,7 +295,7 @@ class Parts:
         """How fires and requests are taken."""
         client, keys, clock, timings = self._client, self.keys, self._clock, self._config.timings
         doubts = Doubts(client, self.claims, keys, clock)
-        self.locks = LockWatch(client, keys)
+        self.locks = LockPoll(client, keys)
         self.scheduler = Scheduler(
             client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=doubts, refusals=self.refusals, claimant=self.dispatcher,

@@ -31,7 +31,7 @@ from worker.admission import Admission, Reason
 from worker.catalog import Catalog
 from worker.members import Members
 from worker.plan.doubts import Doubts
-from worker.plan.lock_waits import LockWatch
+from worker.plan.lock_waits import LockPoll
 from worker.plan.scheduler import Scheduler
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
@@ -64,7 +64,7 @@ class Planner:
         self.claims = Claims(self.keys, self.identity, lost_after_ms=300_000)
         self.doubts = Doubts(self.client, self.claims, self.keys, self.clock)
         self.refusals = Refusals(self.clock)
-        self.locks = LockWatch(self.client, self.keys)
+        self.locks = LockPoll(self.client, self.keys)
         self.admission = Admission()
         self.scheduler = Scheduler(
             client=self.client, keys=self.keys, worker=self.name, catalog=self.catalog, members=self.members,

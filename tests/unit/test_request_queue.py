@@ -18,7 +18,7 @@ from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from tests.support.stored import kv, planned, spec_of
 from worker.admission import Admission, Reason
-from worker.plan.lock_waits import LockWatch
+from worker.plan.lock_waits import LockPoll
 from worker.plan.request_claiming import NOTHING, Tried
 from worker.plan.request_queue import AT_ONCE, RequestQueue
 from worker.runs import RunTable
@@ -52,7 +52,7 @@ class Worker:
         self.table = RunTable(slots=slots)
         self.revision = 100
         unneeded = cast(Any, None)
-        self.locks = LockWatch(cast(Any, self), KEYS)
+        self.locks = LockPoll(cast(Any, self), KEYS)
         self.admission = Admission()
         self.queue = RequestQueue(
             client=cast(Any, self), keys=KEYS, identity=cast(Any, SimpleNamespace(worker="w1")),

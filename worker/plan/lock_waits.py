@@ -49,7 +49,7 @@ class LockWaiter(Protocol):
         """Those of these locks that are held. EtcdError, UnavailableError: it looks again with the next read."""
 
 
-class LockWatch:
+class LockPoll:
     """Reads while something waits."""
 
     def __init__(self, client: EtcdClient, keys: Keys) -> None:
@@ -117,7 +117,7 @@ class _Wait:
     """Of the one whose run has been killed for it; 0: of none."""
 
 
-class LockWaits:
+class FiresAtLocks:
     """Wakes what waits for a lock as soon as that may be free, and ends what is to be replaced."""
 
     def __init__(
@@ -126,7 +126,7 @@ class LockWaits:
         client: EtcdClient,
         keys: Keys,
         members: Members,
-        locks: LockWatch,
+        locks: LockPoll,
         pending_jobs: PendingJobs,
         decider: _Decider,
         clock: Clock,

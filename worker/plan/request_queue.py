@@ -30,7 +30,7 @@ from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
 from worker.plan.cues import Alarm
-from worker.plan.lock_waits import LockWatch
+from worker.plan.lock_waits import LockPoll
 from worker.plan.pending_requests import DueJobs, Lineup, PendingRequest, PendingRequests
 from worker.plan.request_claiming import NOTHING, Counted, RequestClaiming
 from worker.quarantine import Quarantine
@@ -64,7 +64,7 @@ class RequestQueue:
         kills: Kills,
         table: RunTable,
         refusals: Refusals,
-        locks: LockWatch,
+        locks: LockPoll,
         timings: Timings,
         on_won: Callable[[Run], None],
         admission: Admission,

@@ -35,7 +35,7 @@ from worker.plan.answers import Answers, Claimant
 from worker.plan.cues import Alarm
 from worker.plan.doubts import Doubts
 from worker.plan.hedges import Hedges
-from worker.plan.lock_waits import LockWaits, LockWatch
+from worker.plan.lock_waits import FiresAtLocks, LockPoll
 from worker.plan.mark_scan import MarkScan
 from worker.plan.pending_jobs import Cue, PendingJob, PendingJobs
 from worker.plan.sending import Sending
@@ -69,7 +69,7 @@ class Scheduler:
         claimant: Claimant,
         absences: Absences,
         admission: Admission,
-        locks: LockWatch,
+        locks: LockPoll,
         timings: Timings,
         clock: Clock,
         held: Callable[[], Held | None] = lambda: None,
@@ -111,7 +111,7 @@ class Scheduler:
             pending_jobs=self._pending_jobs,
             timings=timings,
         )
-        self._lock_waits = LockWaits(
+        self._lock_waits = FiresAtLocks(
             client=client,
             keys=keys,
             members=members,
