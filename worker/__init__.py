@@ -1,7 +1,7 @@
 """The worker: it watches jobs, claims their fires in etcd, runs the commands, and writes what came of them.
 
     agent.py parts.py __main__.py   the worker as a whole: what one part tells another; how they are wired; the process
-    lead/                           what is nobody's turn, done by the one worker that is steward
+    lead/                           what is no single worker's turn, done by the one that is steward
     dispatcher.py                   from a claim to the start, at its time
     plan/                           what is due here, and whose turn it is: planned fires, and runs that were asked for
     record/                         from the end of a run to the deletion of its keys; records on their way to the log

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log.warning("commands may run as root here: %s", remedy, extra={"action": "config.note"})
     if config.no_new_privileges:
         gain_no_privileges()
-    os.umask(0o077)  # records and outputs are for nobody else; commands have a umask of their own
+    os.umask(0o077)  # records and outputs are for no other user; commands have a umask of their own
     try:
         failpoints.arm(os.environ)
         collect_rarely()

@@ -1,4 +1,4 @@
-"""When the workers took no fires last, as this one has seen it: so that a fire that nobody took says why.
+"""When the workers took no fires last, as this one has seen it: so that a fire that no worker took says why.
 
 Of each live worker the last such time is kept, with its reason; of this worker also when it was out of touch with etcd;
 and who has gone, with when. A reason is given only where such times cover all of the fires that it is given for, or say
@@ -40,7 +40,7 @@ class _Absence(Struct, kw_only=True):
 
 
 class Absences:
-    """Kept by whoever sees the workers (`saw`) and by the scheduler of this one (the rest)."""
+    """Kept by the reader of the workers (`saw`) and by the scheduler of this one (the rest)."""
 
     def __init__(self, *, worker: str, clock: Clock) -> None:
         """Of this ``worker``'s process, which has taken nothing yet."""

@@ -4,7 +4,7 @@
     refuses --the last reason goes, and the others have been told--> takes: sooner, they would rank it nowhere
     either --the clock is being read--> decides nothing until what it planned by it is planned anew
 
-Who finds a reason sets it here, with words for people; nobody else keeps a flag of it.
+The part that finds a reason sets it here, with words for people; no other part keeps a flag of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Reason(Enum):
     SPOOL = auto()
     """Its disk takes no records."""
     GUARDIAN = auto()
-    """Nobody would guard what it starts."""
+    """What it starts would be unguarded."""
 
 
 class Admission:
@@ -60,7 +60,7 @@ class Admission:
 
     @property
     def starts_claimed(self) -> bool:
-        """Whether what was claimed is started here, or handed on to whoever has a slot."""
+        """Whether what was claimed is started here, or handed on to a worker that has a slot."""
         return self._reasons.keys().isdisjoint((Reason.STOP, Reason.DRAIN, Reason.CLOCK))
 
     @property

@@ -116,7 +116,7 @@ class Agent:
         await self._spool.close()
 
     async def _drained(self, stop: Stop) -> None:
-        """Until nothing runs, the grace is over, or somebody hurries."""
+        """Until nothing runs, the grace is over, or a second signal hurries."""
         async with asyncio.TaskGroup() as tasks:
             # Nothing runs, and no claim is on its way that would have to be handed on.
             nothing_goes_on = _until(lambda: not self.parts.table.running and not self._claims)
@@ -182,7 +182,7 @@ class Agent:
         parts.steward.stand_under(None)
 
     def _begin_broadcast(self, session: Session, since_ms: int) -> None:
-        """What is owed counts from there; while the clock is off nobody knows since when, so it begins later."""
+        """What is owed counts from there; while the clock is off it is not known since when, so it begins later."""
         self._has_to_begin = self.parts.clock_check.fault is not None
         if self.parts.drain_watch.drain is None and not self._has_to_begin:
             self.parts.broadcast.begin(session, since_ms)
@@ -233,7 +233,7 @@ class Agent:
         self.parts.scheduler.lock_freed(job)
 
     def clock_jumped(self, by_s: float) -> None:
-        """Whoever is reading the clock decides nothing by it; then, what was planned by it is planned again."""
+        """What is reading the clock decides nothing by it; then, what was planned by it is planned again."""
         if not self._is_made:
             self._early_jumps.append(by_s)
             return
@@ -260,7 +260,7 @@ class Agent:
         await self._admit(Reason.CLOCK, fault)
 
     def kill_wished(self, kill: Kill) -> None:
-        """Somebody wants a run ended: also one that was given up as lost, and goes on."""
+        """A user wants a run ended: also one that was given up as lost, and goes on."""
         run = self.parts.table.get(kill.run_id) or self._given_up.get(kill.run_id)
         if run is None or not kill.reaches(run.fence):
             return

@@ -1,4 +1,4 @@
-"""The jobs as this worker has seen them in etcd, each parsed once; a bad one is set aside and disturbs nobody."""
+"""The jobs as this worker has seen them in etcd, each parsed once; a bad one is set aside and disturbs no other."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 claimed --(dispatch time, a free slot, claim sent < 2 s ago)--> running
 claimed --(claim sent >= 2 s ago)--> re-stamped, then looked at again
-claimed --(1 s without a slot, or graceful stop)--> handed on to whoever has one
+claimed --(1 s without a slot, or graceful stop)--> handed on to a worker that has one
 claimed --(its secrets are looked up)--> waits for them, unless it is to end or to be handed on
 claimed --(killed before start, or past its grace)--> settled without a process
 """
@@ -165,7 +165,7 @@ class Dispatcher:
         return min((run.start_by_ms + 1 for run in self._lookups), default=None)
 
     def _is_gone(self, run: Run) -> bool:
-        """It has ended, or is somebody else's."""
+        """It has ended, or is another worker's."""
         return run.phase is not Phase.CLAIMED or self._table.get(run.run_id) is not run
 
     def _see_to_due(self, now_ms: int) -> int | None:
@@ -360,7 +360,7 @@ class Dispatcher:
         if result.succeeded or not run.reread(result.one(0)):
             self._handed_on(run)
         elif run.holds_lock and not owns_lock(result.key(1), run.fence):
-            # Somebody has deleted its lock by hand: the job is not its any more, and waiting would not bring it back.
+            # A user has deleted its lock by hand: the job is not its any more, and waiting would not bring it back.
             extra = {"action": "run.lock_gone", "run": str(run.run_id)}
             _log.warning("%s is not started: its lock is not its own any more", run.run_id, extra=extra)
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started: its lock was taken from it")

@@ -1,4 +1,4 @@
-"""Whether this worker is drained: its key under ``drains/`` is watched, and whoever has to know is told, in order.
+"""Whether this worker is drained: its key under ``drains/`` is watched, and the worker is given each change, in order.
 
 taking --key put--> drained (who, why) --key deleted--> taking
 

@@ -44,14 +44,14 @@ class CopiedDirectoryError(ConflictError):
 def alone_on_this_machine(instance: str) -> Iterator[None]:
     """Hold the instance's name; CopiedDirectoryError where another process of ours does on this machine.
 
-    A lock of a file would not tell: its copy has one of its own. Another user may have the name, and keeps nobody from
-    starting.
+    A lock of a file would not tell: its copy has one of its own. Another user may have the name, and keeps no worker
+    from starting.
     """
     name = name_held_for(instance)
     with socket.socket(socket.AF_UNIX) as held:
         try:
             held.bind(name)
-            held.listen()  # whoever finds it taken asks the kernel who listens
+            held.listen()  # a process that finds it taken asks the kernel which one listens
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
@@ -70,7 +70,7 @@ def _is_held_by_us(name: str) -> bool:
         asking.settimeout(_ASKED_S)
         try:
             asking.connect(name)
-        except OSError:  # nobody listens, or somebody keeps us waiting: no worker of ours does
+        except OSError:  # no process listens, or one keeps us waiting: no worker of ours does
             return False
         _, uid, _ = _CREDENTIALS.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return uid in (0, os.geteuid())
@@ -100,7 +100,7 @@ def locked_directory(directory: Path) -> Iterator[None]:
         with suppress(OSError):  # on a full disk the lock holds all the same, and says of nobody
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        for path in map(directory.joinpath, _FILES):  # what a worker makes there; the rest may be somebody else's
+        for path in map(directory.joinpath, _FILES):  # what a worker makes there; the rest may be another program's
             with suppress(FileNotFoundError, PermissionError):  # ours to read is not always ours to change
                 path.chmod(0o700 if path.is_dir() else 0o600)
         yield

@@ -89,7 +89,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     cpu_seconds: float | None = None
     """User and system, of the first process and of all that were waited for, by it or by those in turn."""
     left: ProcessGroup | None = None
-    """Its process group, where something in it could not be ended; whoever is told closes it.
+    """Its process group, where something in it could not be ended; the receiver closes it.
 
     The guardian still counts the run as one that goes on, until it is told otherwise."""
 

@@ -7,7 +7,7 @@ What a machine can do goes into starts then, and each request to etcd or to the 
     refusals    a claim of many (`LARGE_CLAIM`) asks why only once it was refused
     turns       decisions are made for `TURN_S`, then the loop's others have theirs
     outputs     only runs that are still there after `YOUNG_S` are read before their end
-    locks       that nobody can be waiting for are freed with those of `TOGETHER_S`: `is_wanted_soon`
+    locks       that no fire can be waiting for are freed with those of `TOGETHER_S`: `is_wanted_soon`
     records     a batch in three seconds, and the rest when the burst is over: `RecordPace`
 
 And who is second in rank waits with its look at what others have not decided until none of its own fires waits for a

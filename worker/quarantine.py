@@ -1,4 +1,4 @@
-"""What cannot be read, or fails in a way that nobody foresaw, is set aside: said once, and no harm to anything else."""
+"""What cannot be read, or fails in an unforeseen way, is set aside: logged once, and no harm to anything else."""
 
 from __future__ import annotations
 

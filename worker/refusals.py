@@ -50,7 +50,7 @@ class Refusals:
         self._unsaid.clear()
 
     def patience(self, what: str) -> Patience:
-        """For what goes on also while etcd refuses it: that is noted. Nobody else may wait for it meanwhile."""
+        """For what goes on also while etcd refuses it: that is noted. No other write may wait for it meanwhile."""
         return Patience(bears=Bears.ALL, pause_s=PATIENT.pause_s, note=partial(self.note, what))
 
     @property

@@ -131,7 +131,8 @@ class Registry:
         if (session := self.session) is not None:
             left = Left.DRAINED if self._admission.is_drained else Left.STOPPED
             entry = RosterEntry.of(self._member, seen_ms=self._clock.wall_ms(), left=left)
-            # Together with its session's key, so that nobody takes it for gone; where etcd is away, the steward does.
+            # Together with its session's key, so that no process takes it for gone; where etcd is away, the steward
+            # does.
             with suppress(EtcdError, UnavailableError, TimeoutError):
                 async with asyncio.timeout(_LEAVE_S):
                     await self._client.txn(take_leave(self._keys, entry, session))
@@ -240,7 +241,7 @@ class Registry:
         return kv.key.startswith(prefix) and not self._is_mine(kv.key, kv.value, kv.lease)
 
     async def _delete_dead(self, error: SessionRefusedError) -> None:
-        """A key under no lease would bar the name for ever; whoever lives puts its own again within a TTL."""
+        """A key under no lease would bar the name for ever; a live worker puts its own again within a TTL."""
         now = self._clock.monotonic()
         dead = {(kv.key, kv.mod_revision) for kv in error.found if self._is_foreign(kv)}
         self._detached_since = {one: self._detached_since.get(one, now) for one in dead}

@@ -66,7 +66,7 @@ class Run:
     delivered: bool = False
     """Its record needs its run key no more."""
     forgotten: bool = False
-    """It is settled, or somebody else's."""
+    """It is settled, or another worker's."""
     secrets: RunSecrets | None = None
     """What its job asks for, once it is known."""
     fault: str | None = None
@@ -121,7 +121,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wait:
-    """Somebody waits for slots."""
+    """One that waits for slots."""
 
     place: tuple[int, int]
     """The smaller, the sooner."""
@@ -171,7 +171,7 @@ class RunTable:
     def may_claim(self, now: float, waiter: str = "") -> int:
         """For how many more slots fires may be claimed: the free ones, and beyond them what came free just now.
 
-        While slots are kept for somebody who was there before ``waiter``, only the free ones beyond those.
+        While slots are kept for a waiter that was there before this one, only the free ones beyond those.
         """
         if kept := self.kept_from(waiter):
             return self.free_slots - kept
@@ -274,7 +274,7 @@ class RunTable:
         run.close_secrets()
 
     def forget(self, run: Run) -> None:
-        """The run is settled, or somebody else's."""
+        """The run is settled, or another worker's."""
         if self._runs.get(run.run_id) is not run:
             return  # a later run has its id: it was handed on, and taken back
         del self._runs[run.run_id]

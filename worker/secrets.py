@@ -105,7 +105,7 @@ class _Settings:
 
     @classmethod
     def read(cls, path: Path) -> _Settings:
-        """SecretError: it cannot be read, somebody else could have written it, or it does not say what it should."""
+        """SecretError: it cannot be read, another user could have written it, or it does not say what it should."""
         try:
             document = json.loads(bytes_of(path, forbidden=OTHERS_WRITE))
             if unknown := sorted(set(document) - _SETTINGS):
@@ -152,7 +152,7 @@ class Lookup:
         raise SecretError(_NOT_WAITED_FOR)
 
     def check(self) -> None:
-        """SecretError: nobody waits for it."""
+        """SecretError: no caller waits for it."""
         if self._is_abandoned:
             raise SecretError(_NOT_WAITED_FOR)
 
@@ -246,7 +246,7 @@ def _make_passable(directory: Path) -> None:
 
 
 def _remove(directory: Path) -> None:
-    """As far as that goes: a command may have nested in it what nobody can take away."""
+    """As far as that goes: a command may have nested in it what cannot be taken away."""
     try:
         shutil.rmtree(directory, ignore_errors=True)
     except RecursionError:

@@ -2,7 +2,7 @@
 
     a job      at sight: is it signed, by a key that is known here, and not older than what was seen; before its first
                claim at a revision: is it what was signed. Judged once; the exec looks at what came of it
-    a request  one that somebody asked for, or that has `args` or `env`: only inside a manager's grant, before its end
+    a request  one that a user asked for, or that has `args` or `env`: only inside a manager's grant, before its end
     a kill     signed; else only where the signed spec says `replace` and a newer fire is due
     its place  a run starts only where this worker's own configuration has the labels that its job asks for: what
                etcd says of this worker's labels, another may have written

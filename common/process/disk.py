@@ -1,7 +1,7 @@
 """The disk of a directory of our own: one thread does all work on it, in order, and the loop waits for none of it.
 
 A disk that hangs holds its caller in the kernel, where no signal and no deadline reaches it. So only a thread calls it,
-and one that nobody has to join: the process can stop without it. (What is left of the process stays until the disk
+and one that need not be joined: the process can stop without it. (What is left of the process stays until the disk
 answers: the kernel ends no process before that.)
 """
 

@@ -1,11 +1,11 @@
 """How a process lives and ends: one task group, loops with names, an orderly stop, no survivors.
 
 * SIGTERM, SIGINT and SIGHUP ask for a stop; a second one asks to hurry.
-* A loop that dies, or ends although nobody asked, takes the process down: exit status 1 and one logged error for it.
+* A loop that dies, or ends unasked, takes the process down: exit status 1 and one logged error for it.
 * A child can ask to die with its parent, whatever becomes of the parent.
-* Nobody swallows a cancellation: `asyncio.TaskGroup` (of Python 3.11) raises its children's errors and drops one that
-  comes in the same turn of the loop; pymongo swallows one now and then. Whoever catches such errors and goes on would
-  then never end.
+* A cancellation is never swallowed: `asyncio.TaskGroup` (of Python 3.11) raises its children's errors and drops one
+  that comes in the same turn of the loop; pymongo swallows one now and then. Code that catches such errors and goes on
+  would then never end.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def until_all(*works: Coroutine[Any, Any, None]) -> None:
 async def all_ended(works: Iterable[Awaitable[_T]]) -> list[_T]:
     """What each has come to, in order. Where one fails, its error is raised once the others have ended by themselves.
 
-    For works of which each counts by itself: after an `asyncio.gather` they would go on with nobody left to wait for
+    For works of which each counts by itself: after an `asyncio.gather` they would go on with nothing left to wait for
     them.
     """
     results = await asyncio.gather(*works, return_exceptions=True)
@@ -94,7 +94,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LoopEndedError(RuntimeError):
-    """A loop ended although nobody had asked the process to stop."""
+    """A loop ended although the process had not been asked to stop."""
 
 
 class Stop:

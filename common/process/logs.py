@@ -1,6 +1,7 @@
 """One line for each event: time, level, logger, message, and the fields of `extra` as key=value. No passwords.
 
-Whoever logs waits for nobody who takes the lines: a thread writes them, and those that find 10,000 waiting are dropped.
+A caller that logs waits for no reader of the lines: a thread writes them, and those that find 10,000 waiting are
+dropped.
 
 2026-03-29T01:00:00.000Z INFO    worker.registry  session opened  action=session_opened lease=7587
 
@@ -56,7 +57,7 @@ def configure_logging(level: str = "info", form: str = "text", *, stream: TextIO
 
 
 class UnwaitingHandler(logging.Handler):
-    """Writes what is logged, in order, and keeps nobody waiting: not for a disk that hangs, nor for a full pipe."""
+    """Writes what is logged, in order, and keeps no caller waiting: not for a disk that hangs, nor for a full pipe."""
 
     def __init__(self, write: Callable[[str], object], *, waiting_lines: int = _WAITING_LINES) -> None:
         """``write`` may take its time. Not that of `sys.stderr`: the interpreter's end would wait for its lock."""

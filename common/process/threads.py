@@ -96,7 +96,7 @@ def _carry_out(work: Callable[[], _T], future: Future[_T], places: threading.Sem
 
 
 class Places:
-    """Threads for one kind of work: whoever comes waits for a place, and what hangs keeps those of no other kind."""
+    """Threads for one kind of work: a caller waits for a place, and what hangs keeps those of no other kind."""
 
     def __init__(self, most: int = 4, *, within_s: float = _WITHIN_S) -> None:
         self._within_s = within_s

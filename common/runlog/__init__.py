@@ -6,7 +6,7 @@ MongoDB 6 to 8, or nx-27017 for trying etcron. Collections: ``log``, the legacy 
 pymongo.
 
 **Writing.** A batch is one unordered insert, majority and journaled, which stops at the ``_id`` of a record that is
-there already: so every write may be repeated, and whoever is unsure repeats it. Only a verdict ``lost`` gives way, to
+there already: so every write may be repeated, and a writer in doubt repeats it. Only a verdict ``lost`` gives way, to
 the record that came late. What cannot be stored as it is comes back as a rejection; everything else is stored.
 
 **Reading.** Every page is one range of one index, from where the cursor left off (``pages``). Nothing is
@@ -23,7 +23,7 @@ last.py statistics.py versions.py
                                 what each job came to; what each day came to; what each job was
 outbox.py alerts.py notices.py  what records tell, until notices are made of it; what alerts are open;
                                 what is told to people, and how far each channel is
-tails.py                        what runs print while somebody looks
+tails.py                        what runs print while a user looks
 audit.py                        who did what: entries that are only ever inserted
 retention.py                    what is forgotten, and in which steps
 """

@@ -113,7 +113,7 @@ class Alerts:
             return Watch()
 
     async def put_watch(self, watch: Watch) -> None:
-        """The same, for whoever looks next."""
+        """The same, for the next reader."""
         document: dict[str, Any] = {"_id": _WATCH, **msgspec.to_builtins(watch)}  # nx-27017 takes none of the filter
         async with asking(self._client, _SECONDS):
             await self._collection.replace_one({"_id": _WATCH}, document, upsert=True)

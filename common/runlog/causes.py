@@ -14,7 +14,7 @@ _LONGEST = 200
 def cause_of(document: Mapping[str, Any]) -> str:
     """``failed: exit status 3``, ``lost: worker gone``, ``timeout``; empty of a run that succeeded.
 
-    Details that differ from run to run (what stands behind a colon, why somebody killed it) are no part of it.
+    Details that differ from run to run (what stands behind a colon, why a user killed it) are no part of it.
     """
     status = str(document.get("status", ""))
     if status in ("", Verdict.SUCCESS):

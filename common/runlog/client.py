@@ -34,7 +34,7 @@ from common.tls import file_fault
 
 async def _wait(condition: asyncio.Condition, seconds: float | None) -> bool:
     """As pymongo's, which waits in a task of its own on Python 3.11: where its caller is cancelled as the time is over,
-    that task takes the pool's lock and nobody frees it; then nothing is asked of the log store ever again."""
+    that task takes the pool's lock and never frees it; then nothing is asked of the log store ever again."""
     try:
         async with asyncio.timeout(seconds):
             return await condition.wait()

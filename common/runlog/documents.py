@@ -77,7 +77,7 @@ def to_bson(document: Mapping[str, Any]) -> RawBSONDocument:
 
 
 def storable(value: Any) -> Any:
-    """The same without what UTF-8 has no bytes for: nobody's words keep a notice from being told."""
+    """The same without what UTF-8 has no bytes for: no text keeps a notice from being sent."""
     match value:
         case str():
             return value.encode(errors="replace").decode()

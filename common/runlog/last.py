@@ -12,8 +12,8 @@ somebody merges. That version reads ours as its own, but for the job.
 Two ways to write it:
 
 * All records are newer than what is there, which ``order`` tells: one update, no read. So it is for nearly every batch.
-* Else (delivered again, or out of order): read, merge, and write where nobody wrote meanwhile, which ``writes`` tells.
-  Merging is taking the newest of a union, so repetition and order change nothing.
+* Else (delivered again, or out of order): read, merge, and write where no other wrote meanwhile, which ``writes``
+  shows. Merging is taking the newest of a union, so repetition and order change nothing.
 
 MongoDB could sort inside ``$push``; nx-27017 ignores that, and has no pipelines in updates. Neither is needed here.
 """
@@ -65,7 +65,7 @@ class ByResult(StrEnum):
 
 
 _ROUNDS = 8
-"""How often a merge is tried again because somebody else wrote the same job's document meanwhile."""
+"""How often a merge is tried again because another process wrote the same job's document meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,7 +355,7 @@ class LastResults:
             if not updates:
                 return
             matched, _ = await bulk(self._collection, [update for _, update in updates])
-            # Which of them were too late nobody says: all of this round are looked at again; most are said already.
+            # Which of them were too late is not known: all of this round are looked at again; most are said already.
             advances = [] if matched == len(updates) else [one for one, _ in updates]
         raise UnavailableError("the last results were written by others all the time; they are tried again")
 
@@ -391,7 +391,7 @@ def _entry(order: str, record: RunRecord) -> str:
 
 
 def _took_ms(record: RunRecord) -> int | None:
-    """None: it has not started, or nobody knows when it ended."""
+    """None: it has not started, or when it ended is not known."""
     if record.start_ms is None or record.end_ms is None or not record.status.end_is_known:
         return None
     return max(0, record.end_ms - record.start_ms)

@@ -209,7 +209,7 @@ class Notices:
         return [notice for one in documents if (notice := _read(one)) is not None]
 
     async def state(self, channel: str) -> ChannelState | None:
-        """How far the channel is, whoever has it; None: nothing was ever sent to it."""
+        """How far the channel is, whichever manager has it; None: nothing was ever sent to it."""
         async with asking(self._client, _SECONDS):
             document = await self._states.find_one({"_id": _CHANNEL + channel})
         return None if document is None else _state(document)
@@ -283,7 +283,7 @@ def _document(notice: Notice) -> Document:
 
 
 def _read(document: Document) -> Notice | None:
-    """None where somebody else has written it: it harms no other, and is told of."""
+    """None where another program has written it: it harms no other, and is logged."""
     try:
         return Notice.from_document({
             **document, "id": str(document["_id"]).removeprefix(_NOTICE),

@@ -1,6 +1,6 @@
 """What records tell, until the notifier has made notices of it: a document for each batch that tells anything.
 
-Whoever has written records adds a document before it lets go of them. Its ``_id`` is made once, and kept however often
+The writer of records adds a document before it lets go of them. Its ``_id`` is made once, and kept however often
 it is sent: so it is there once. A batch that is written again by a later life of its writer adds another one; its
 events are the same ones, by their orders and kinds. The notifier reads in the order of ``_id``, and deletes.
 """

@@ -10,7 +10,7 @@
     day/2026-03-29/017, .../all  the same of a whole day, kept for longer than its records may be
     counted                      when each of these hours was counted last
 
-Each step replaces a document by what was counted, so that whoever does it again, or at the same time, does no harm.
+Each step replaces a document by what was counted, so that doing it again, or twice at the same time, does no harm.
 Where fewer fires are found of a job than before, the former count stays: retention has removed records meanwhile. For
 the same reason a day is read from whichever knows of more: its own document, or those of its hours.
 

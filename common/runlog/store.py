@@ -115,7 +115,7 @@ class RunLog:
         self.tails = TailStore(
             self._client, self._client.get_database(f"{database}-live", write_concern=WriteConcern(w=1))
         )
-        """What runs print while somebody looks."""
+        """What runs print while a user looks."""
         self._outbox = Outbox(store.get_collection("outbox"))
         self._statistics = Statistics(store.get_collection("statistics"), self._log)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
@@ -220,7 +220,7 @@ class RunLog:
             return await self._statistics.counted()
 
     async def put_counted_hours(self, hours: Mapping[int, int], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
-        """The same, for whoever counts next."""
+        """The same, for the next that counts."""
         async with asking(self._client, deadline_seconds):
             await self._statistics.put_counted(hours)
 
@@ -253,7 +253,7 @@ class RunLog:
         await self.put_last(advances_of(records), deadline_seconds=deadline_seconds)
 
     async def put_last(self, advances: Iterable[Advance], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
-        """The same for whoever has joined what many records say: one advance a job."""
+        """The same for a writer that has joined what many records say: one advance a job."""
         wanted = list(advances)
         for start in range(0, len(wanted), _JOBS_A_WRITE):
             async with asking(self._client, deadline_seconds):
@@ -492,7 +492,7 @@ class RunLog:
     async def audit_behind(
         self, last_id: str, *, limit: int, deadline_seconds: float = _READ_SECONDS
     ) -> list[KeptEntry]:
-        """The audit's entries that follow this one as they are kept, chain by chain, for whoever verifies them."""
+        """The audit's entries that follow this one as they are kept, chain by chain, for a verifier."""
         async with asking(self._client, deadline_seconds):
             return await self._audit.behind(last_id, limit)
 

@@ -1,4 +1,4 @@
-"""What runs print while somebody looks: chunks in a database of their own, beside that of the log.
+"""What runs print while a user looks: chunks in a database of their own, beside that of the log.
 
 ``_id``     ``tail/<run>/<offset>``: the order of the bytes, so that reading on is a range of ``_id``
 ``bytes``   how many of the output it stands for; ``text``: what they say

@@ -99,7 +99,7 @@ def _document(version: JobVersion) -> Document:
 
 
 def _read(document: Document) -> JobVersion | None:
-    """None where somebody else has written it: it harms no other, and is told of."""
+    """None where another program has written it: it harms no other, and is logged."""
     try:
         spec = json.loads(document["specJson"])
         return JobVersion.from_document(

@@ -21,7 +21,7 @@ _PIPE_CAPACITY: Final = 1 << 20
 """Bytes, of each pipe; the machine may give less, 4096 of them at least."""
 _READ_SIZE: Final = 65_536
 _ATOMIC: Final = select.PIPE_BUF
-"""Bytes that are written whole or not at all, whoever is killed meanwhile."""
+"""Bytes that are written whole or not at all, whichever process is killed meanwhile."""
 
 
 class Child:

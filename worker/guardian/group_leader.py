@@ -1,4 +1,4 @@
-"""The first process of a run as a guardian knows it, which is not its parent: exactly this one, or nobody."""
+"""The first process of a run as a guardian knows it, which is not its parent: exactly this one, or none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class GroupLeader:
 
         It is where it began while the worker was starting it, between ``began`` and ``told`` by the boot clock; also
         where it is the child of ``parent``, the worker, or carries the run's mark. The number of a process that ended
-        at once may be somebody else's by now; a group of that number is the run's where ``now`` is soon after ``told``.
+        at once may be another process's by now; a group of that number is the run's where ``now`` is soon after
+        ``told``.
         """
         process = read_process(pid)
         if process is None:
@@ -80,13 +81,13 @@ class GroupLeader:
         return process is not None and process.started == self._started and not process.dead
 
     def left_of(self, run: str, now_ms: int) -> LeftGroup | None:
-        """Its group, where somebody is left in it, dead or alive; None also where that cannot be seen."""
+        """Its group, where a process is left in it, dead or alive; None also where that cannot be seen."""
         if not self.is_left():
             return None
         return LeftGroup(run=run, leader=self.pid, since_ms=now_ms, leader_started=self._started)
 
     def is_left(self) -> bool:
-        """Whether somebody is left in its group, dead or alive; False also where that cannot be seen."""
+        """Whether a process is left in its group, dead or alive; False also where that cannot be seen."""
         return self.is_known() and self._group.send(0)
 
     def send(self, number: signal.Signals) -> None:
@@ -95,7 +96,7 @@ class GroupLeader:
             self._group.send(number)
 
     def _is_there(self) -> bool:
-        """Whether its own process has not been reaped, so that nobody else can have its number. Takes no descriptor."""
+        """Whether its own process has not been reaped, so that no other can have its number. Takes no descriptor."""
         if self._group.pidfd is None:
             return False
         try:

@@ -224,7 +224,7 @@ class GuardianLink:
             self._say_soon(over_line(one.name))
 
     def tick(self) -> None:
-        """What has changed since the last one is told; silence is noticed; where nobody guards, somebody is started."""
+        """Sends what has changed since the last one, notices silence, and starts a guardian where there is none."""
         self._reap()
         if self._child is None:
             self._begin()

@@ -1,6 +1,6 @@
 """What a worker and its guardian say to each other: one line each, a JSON array, the kind first. Pure.
 
-A line is shorter than a pipe's atomic write (4096 bytes): it arrives whole or not at all, whoever is killed meanwhile.
+A line is shorter than a pipe's atomic write (4096 bytes): it arrives whole or not at all, whichever process is killed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The launcher: a small process beside each worker that starts what may hang before it is executed.
 
 A process that looks up a user, enters a directory or opens a program waits for as long as LDAP or a dead mount makes it
-wait, and so does whoever waits for it: in vfork the whole thread, with Python's lock. So the worker executes only what
+wait, and so does its caller: in vfork the whole thread, with Python's lock. So the worker executes only what
 cannot wait (``worker.run.spawner``), and asks the launcher for all else.
 
     worker ──request, output, channel──> launcher ──clone──> child     looks up, changes user and directory,

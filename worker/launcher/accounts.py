@@ -1,12 +1,12 @@
 """Who commands run as: the worker's own user, or another one that the worker's configuration allows.
 
-Whoever may save jobs may run commands as every user in ``allowedUsers``: so the list belongs to the machine, is empty
-unless somebody fills it, and no job can get around it: where there is a list, or a ``defaultUser``, root runs a job
-only if one of them names root. The user database is asked at each start as another user, as cron does it: one that was
-removed, or put into another group, is so from the next run on. For the worker's own it is asked once.
+A user who may save jobs may run commands as every user in ``allowedUsers``: so the list belongs to the machine, is
+empty unless an administrator fills it, and no job can get around it: where there is a list, or a ``defaultUser``, root
+runs a job only if one of them names root. The user database is asked at each start as another user, as cron does it:
+one that was removed, or put into another group, is so from the next run on. For the worker's own it is asked once.
 
-Whoever asks waits for the name service, however long that takes: so only children of the launcher ask (and what the
-worker itself needs to know of its own user, it asks one of these). Standard library only.
+The process that asks waits for the name service, however long that takes: so only children of the launcher ask (and
+what the worker itself needs to know of its own user, it asks one of these). Standard library only.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Accounts:
         try:
             entry = pwd.getpwnam(user)
         except KeyError:
-            # Who cannot open the user database finds nobody in it: then this fails too, with the true reason.
+            # What cannot open the user database finds no user in it: then this fails too, with the true reason.
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             raise RefusedUserError(
                 f'user "{user}" does not exist on the machine of worker {self.worker}: create it there, or change '
@@ -113,7 +113,7 @@ def isolates(allowed: Collection[str], default: str | None) -> bool:
 
 
 def is_undecided(allowed: Collection[str], default: str | None) -> bool:
-    """Whether commands run as root since nobody has said as whom they run; who names root there has decided it."""
+    """Whether commands run as root for want of a configured user; root that is named there is a decision."""
     return os.geteuid() == 0 and not (allowed or default)
 
 

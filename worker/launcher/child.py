@@ -65,14 +65,14 @@ class ChildStart:
             self._tell_pid()
             self._carry_out()
         except ConnectionError:
-            pass  # the worker has ended: nobody wants this start any more
+            pass  # the worker has ended: this start is not wanted any more
         except BaseException as error:
             sys.excepthook(type(error), error, error.__traceback__)  # to the worker's stderr
         finally:
             os._exit(_FAILED)
 
     def _tell_pid(self) -> None:
-        """With a pidfd: the number may be somebody else's by the time that the worker reads this."""
+        """With a pidfd: the number may be another process's by the time that the worker reads this."""
         pid = os.getpid()
         told = b"%s\0%d" % (PID.encode(), pid)
         try:

@@ -1,4 +1,4 @@
-"""The launcher's process: takes requests, and forks for each. It waits for nobody but its worker."""
+"""The launcher's process: takes requests, and forks for each. It waits for its worker alone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def serve(control: socket.socket, accounts: Accounts) -> None:
         try:
             if len(descriptors) == DESCRIPTORS:
                 _start(control, descriptors, accounts, worker)
-            elif len(descriptors) == 1 and os.fork() == 0:  # a process of this one's own: nobody has to wait for it
+            elif len(descriptors) == 1 and os.fork() == 0:  # a process of this one's own: no parent has to wait for it
                 tell_own_account(socket.socket(fileno=descriptors[0]), accounts)
             # Else there were none left to take them with: closing the channel says so.
         finally:

@@ -37,7 +37,7 @@ class ShortageError(UnstartableError):
 
 
 class NotNowError(Exception):
-    """What allowed a start does not hold now. Nothing was started; whoever asked for it decides anew."""
+    """What allowed a start does not hold now. Nothing was started; the dispatcher decides anew."""
 
 
 class TooLateError(NotNowError):
@@ -49,7 +49,7 @@ class TooEarlyError(NotNowError):
 
 
 def unforeseen(error: Exception) -> str:
-    """What a record says of an error that nobody foresaw; the worker's log has where it came from."""
+    """What a record says of an unforeseen error; the worker's log has where it came from."""
     return f"the worker failed in a way that nobody foresaw ({type(error).__name__}: {str(error)[:200]}); see its log"
 
 

@@ -1,4 +1,4 @@
-"""What is nobody's turn, done by the one worker that is steward, each duty under its term.
+"""What is no single worker's turn, done by the one that is steward, each duty under its term.
 
 leader.py                         who it is, and when each duty has its turn
 lost_runs.py give_ups.py stuck_fires.py undecided_fires.py stuck_requests.py chains.py

@@ -1,9 +1,9 @@
 """How far clocks are from each other, from when their beats were heard: arithmetic, with no clock of its own.
 
-A beat says when it was sent by its process's wall clock. When it was heard is told by the boot clock of whoever
-listens: that one never jumps, and the listener's own wall clock, right or wrong, has no part in it. The difference of
-the two is the clock's offset from a common point, but for the time that the beat was on its way. How long that may have
-been is known, and is the error of what the beat says:
+A beat says when it was sent by its process's wall clock. When it was heard is measured by the boot clock of the process
+that listens: that one never jumps, and the listener's own wall clock, right or wrong, has no part in it. The difference
+of the two is the clock's offset from a common point, but for the time that the beat was on its way. How long that may
+have been is known, and is the error of what the beat says:
 
     sent .. carried out     at most what its write took, as the next beat tells
     carried out .. heard    at most since the listener last saw etcd at a revision before it
@@ -43,7 +43,7 @@ _ENOUGH_FOR_MS: Final = 15_000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How far a clock is ahead of the boot clock of whoever listens, by a beat that was heard then; all in ms."""
+    """How far a clock is ahead of the listener's boot clock, by a beat that was heard then; all in ms."""
 
     at_ms: int
     ahead_ms: float
@@ -146,7 +146,7 @@ class ClockBook:
     def compare(self, now_ms: int, former: Clocks | None = None) -> Clocks:
         """Each clock's offset from the median, at ``now_ms`` by the boot clock; none where fewer than three are known.
 
-        ``former``: the comparison before, whoever made it.
+        ``former``: the comparison before, by any steward.
         """
         readings = {
             process: reading

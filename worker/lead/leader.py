@@ -1,4 +1,4 @@
-"""The steward: the one worker that looks after what is nobody's turn: lost runs, stuck fires and requests, sweeping.
+"""The steward: the one worker with the duties that are no single worker's: lost runs, stuck fires, sweeping and more.
 
     candidate --election won--> steward: each duty has its turn, again and again
     steward --session over, or a duty failed in an unforeseen way--> candidate (after a failure: for 10 minutes not)

@@ -3,7 +3,8 @@
 A run is lost when the session that its run key names has had no key for the run's `lostAfterMs`, counted from the
 later of seeing it gone and seeing the run key as it is. Before any verdict the log store is asked (once for all of a
 turn, 1 s): a record there is the verdict. What follows the run (a rerun, a retry by that record, the next link of its
-job's chain) is put by the same transaction. Final keys that nobody has delivered for 60 s are delivered as they stand.
+job's chain) is put by the same transaction. Final keys that no worker has delivered for 60 s are delivered as they
+stand.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The log store forgets what is too old, or too much of one job: by the steward, in steps that nobody notices.
+"""The log store forgets what is too old, or too much of one job: by the steward, in steps too small to disturb.
 
     records before (now - days), oldest first  ->  each job in turn: its oldest beyond the limit  ->  rest  ->  again
 
 A step takes what one deletion of some hundred documents takes; after it, this rests for many times as long; less long
 after a long pass, so that what goes keeps up with what comes. It runs beside the steward's duties, not among them: a
-slow log store holds up no lost run. Two at once do no harm. What runs printed while somebody looked goes after an hour.
+slow log store holds up no lost run. Two at once do no harm. What runs printed while a user looked goes after an hour.
 
 A record whose run key is still in etcd stays (!): it is what settles that run. Without it the run of a worker that has
 died after the delivery would be lost, and run again.

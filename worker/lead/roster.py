@@ -36,7 +36,7 @@ class Known(NamedTuple):
 
 
 class Roster:
-    """Kept by whoever sees the workers (`saw`) and by a mirror of ``roster/`` (`on_changes`)."""
+    """Kept by the reader of the workers (`saw`) and by a mirror of ``roster/`` (`on_changes`)."""
 
     def __init__(self, keys: Keys, clock: Clock) -> None:
         self._keys = keys

@@ -47,7 +47,7 @@ _STALE_CHECKS: Final = 1000
 
 
 class StuckFires:
-    """Offers, skips or gives up what nobody has decided."""
+    """Offers, skips or gives up what no worker has decided."""
 
     name = "looking after stuck fires"
     every_s = 1.0

@@ -1,4 +1,4 @@
-"""Requests that cannot run any more get their record from the steward; those that nobody sees are put again.
+"""Requests that cannot run any more get their record from the steward; those that no worker sees are put again.
 
 Only the steward turns a request into a final run key: expired, its job gone, made again or paused, killed before its
 claim, (a retry) overtaken by a newer fire, or not believed for a day. One that was claimable for 5 s without being
@@ -41,7 +41,7 @@ _IN_A_TURN: Final = 1_000
 _TURNS: Final = 60
 """Within so many it has looked at all."""
 _DOUBTED_FOR_MS: Final = 86_400_000
-"""After so long no worker that asks for signatures runs what somebody asked for: no grant is good for longer."""
+"""After so long no worker that asks for signatures runs what was asked for: no grant is good for longer."""
 _RENEWED_IN_ONE_TURN: Final = 200
 _YIELD_EVERY: Final = 50
 _PASSED_BY: Final = 500
@@ -121,7 +121,7 @@ class StuckRequests:
                     if (end := self._end_of(request, job, marks, now_ms)) is not None:
                         await self._end(term, request, end, now_ms=now_ms)
                         ended += 1
-            if not ended:  # those of the job's requests that somebody should be claiming
+            if not ended:  # those of the job's requests that a worker should be claiming
                 ready = [one for one in in_order if one.not_before_ms <= now_ms]
                 job = self._catalog.of_run(ready[0].run_id) if ready else None
                 waiting += ready[: AT_ONCE if job is not None and not job.takes_lock else 1]
@@ -129,7 +129,7 @@ class StuckRequests:
         await self._renew(term, waiting, now_ms)
 
     async def _end_doubted(self, term: Term, now_ms: int) -> None:
-        """Those that this worker has set aside, and nobody will run any more."""
+        """Those that this worker has set aside, and none will run any more."""
         for index, request in enumerate(list(self._queue.set_aside.values()), 1):
             if index % _PASSED_BY == 0:
                 await asyncio.sleep(0)
@@ -189,7 +189,7 @@ class StuckRequests:
         return self._doubted(request, now_ms)
 
     def _doubted(self, request: Request, now_ms: int) -> RequestEnd | None:
-        """Nobody believes it, for so long that nobody will: it would lie there for ever."""
+        """No worker believes it, for so long that none will: it would lie there for ever."""
         times = [request.run_id.asked_or_planned_ms, request.dispatch_ms]
         if request.grant is not None:
             times.append(request.grant.not_before_ms)

@@ -1,10 +1,10 @@
-"""The steward deletes what nobody needs any more, and finds what watchers may have missed.
+"""The steward deletes what is needed no more, and finds what watchers may have missed.
 
 * kills of runs that are settled; locks whose run key is gone; marks a day old without a job, or whose worker is away;
 * dedupe keys and idempotency keys past their time;
 * session keys that hang on another lease than their name tells, after twice the TTL;
 * every 30 s the watched prefixes are counted, every 10 minutes compared in full: on a mismatch the sentinel is put,
-  and whoever has missed something reads again (what one watch has lost, those of others may have lost, too);
+  and a process that has missed something reads again (what one watch has lost, those of others may have lost, too);
 * etcd's history is compacted to a few minutes ago.
 """
 
@@ -231,7 +231,7 @@ class Sweeping:
             try:
                 await self._client.compact(target)
             except EtcdCompactedError:
-                return  # somebody else has done it
+                return  # another steward has done it
 
     def _still_suspect(self, kind: str, names: set[str]) -> dict[str, float]:
         """Since when each of these has been suspected, uninterruptedly; those not named are cleared."""

@@ -1,7 +1,7 @@
-"""What the steward makes of a fire that nobody has decided.
+"""What the steward makes of a fire that no worker has decided.
 
 A fire undecided 5 s after its dispatch time and within its grace, while another worker shows free slots, is offered to
-all as a request; where the lock is held, the overlap policy decides it. A fire that nobody can take any more is
+all as a request; where the lock is held, the overlap policy decides it. A fire that no worker can take any more is
 recorded as missed, by the job's policy, so that nothing is missed in silence; one that the calendar closes, as skipped.
 Where one fire is kept waiting for a lock that is held, it is left alone until its window is over.
 
@@ -39,7 +39,7 @@ from worker.record.settlement import Settlement
 _log = logging.getLogger(__name__)
 
 _RECORDS_A_SECOND: Final = 50
-"""Of what nobody can take, of all jobs together: a thousand jobs of one machine that has gone."""
+"""Of what no worker can take, of all jobs together: a thousand jobs of one machine that has gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ class UndecidedFires:
         self._last_left_ms.clear()
 
     def begin(self) -> None:
-        """Since when nobody could take a job's fires is not known."""
+        """Since when no worker could take a job's fires is not known."""
         self._nobody_since.clear()
 
     def decided(self, job: PlannedJob) -> None:
-        """Nothing of the job is undecided now. Where a worker could take it, the time that nobody could is over."""
+        """Nothing of the job is undecided now. Where a worker could take it, the time that none could is over."""
         if job.name in self._nobody_since and self._members.eligible(job):
             del self._nobody_since[job.name]
 
@@ -154,7 +154,7 @@ class UndecidedFires:
         if now_ms - seen_ms < NO_WORKER_FOR_MS:
             return None  # who has just become steward does not know who was here a moment ago
         if held is not None and now_ms < held.until_ms + job.spec.misfire.grace_ms:
-            return None  # what was due while nobody decided has its grace from then on
+            return None  # what was due while no worker decided has its grace from then on
         since_ms = self._since_ms(job, seen_ms)
         decision = miss_while_no_worker(
             job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, since_ms=since_ms,

@@ -1,6 +1,6 @@
 """Process groups that outlive their runs, written down in the data directory: the worker's next life knows of them.
 
-The number of a group is given to nobody else while anybody lives in it. It says nothing after a boot of the machine,
+The number of a group is given to no other while a process lives in it. It says nothing after a boot of the machine,
 nor in another namespace of process ids (another container), so the file names both. Which runs are recorded stays true.
 """
 
@@ -71,7 +71,7 @@ def read_left(directory: Path) -> LeftGroups:
     except FileNotFoundError:
         return LeftGroups()
     except (ValueError, LookupError, TypeError, RecursionError):
-        return LeftGroups()  # nobody else writes it, and what is written is whole: somebody has changed it
+        return LeftGroups()  # only a worker writes it, and whole: a user has changed it
 
 
 def write_left(directory: Path, left: LeftGroups) -> None:

@@ -33,11 +33,11 @@ async def look_once(work: Callable[[], _T]) -> _T:
 
 
 class HeldUpError(OSError):
-    """More processes than ever should hold up whoever looks at them."""
+    """More processes than ever should hold up the thread that reads them."""
 
 
 class _Thread:
-    """Does one work after the other, for as long as there is somebody to give it some. OSError: none can be had."""
+    """Does one work after the other, for as long as there is a caller to give it some. OSError: none can be had."""
 
     def __init__(self) -> None:
         self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -109,7 +109,7 @@ class Looks:
             self._leave_behind()
 
     def close(self) -> None:
-        """Nobody looks any more."""
+        """No more looks are asked for."""
         self._thread.close()
 
     def _leave_behind(self) -> None:

@@ -1,7 +1,7 @@
 """A signal meant for a run's process group reaches that group and never another that was given its number since.
 
 A process group is named by the process id of its leader. The kernel keeps that number back for as long as a process,
-dead or alive, is left in the group; once the group is empty, the number may name somebody else. Since Linux 6.9 a
+dead or alive, is left in the group; once the group is empty, the number may name another group. Since Linux 6.9 a
 pidfd of the leader can stand for the whole group: it refers to *this* group even after the leader has been reaped,
 so there is nothing to mistake. On older kernels the group is signalled by its number; after the leader has been
 reaped only where no process carries the number, for then it has not been given away (but for a second leader that

@@ -1,8 +1,8 @@
 """The machine's processes as /proc shows them, and signals that reach the process that was looked at.
 
-A process id alone names nobody: it may be given away between the look and the signal. Id and start time together do,
-so a signal goes through a pidfd, after one more look has found the same start time behind it.
-Reading /proc blocks for some milliseconds, and a process may hold up whoever reads its environment: see ``looks``.
+A process id alone names no process: it may be given away between the look and the signal. Id and start time together
+do, so a signal goes through a pidfd, after one more look has found the same start time behind it. Reading /proc blocks
+for some milliseconds, and a process may hold up the reader of its environment: see ``looks``.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _environment_now(pid: int) -> bytes | None:
 
 
 def send(process: Process, *numbers: signal.Signals) -> bool:
-    """Signal exactly this process; False where it is gone or belongs to somebody else."""
+    """Signal exactly this process; False where it is gone or belongs to another user."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:

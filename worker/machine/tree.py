@@ -5,10 +5,10 @@
                      └─┘ from ``kill_at`` on with KILL; ten seconds later it is overdue: it waits in the kernel, or is
                          another user's
 
-The group of the run's first process is signalled as a whole, whoever else is the run's by itself. Who looks, how often
-and on which clock is the caller's: the worker for its own runs (``commands.sweeper``), its guardian for those of a
-worker that has ended or is late (``guardian.ends``), and a worker's start for what an earlier one left running
-(``commands.leftovers``). Times are that clock's, in seconds.
+The group of the run's first process is signalled as a whole, each other process of the run by itself. Who looks, how
+often and on which clock is the caller's: the worker for its own runs (``run.sweeper``), its guardian for those of
+a worker that has ended or is late (``guardian.ends``), and a worker's start for what an earlier one left running
+(``run.leftovers``). Times are that clock's, in seconds.
 """
 
 from __future__ import annotations

@@ -9,5 +9,5 @@ spool.py spool_segments.py spool_room.py
                                   records on the disk: append, acknowledge, read; what was appended is never lost
 spool_watch.py                    no new fires while it takes no records
 delivery.py outbox_writer.py      to the log store, in batches; what they tell, to the outbox
-tails.py                          what runs print, while somebody looks
+tails.py                          what runs print, while a user looks
 """

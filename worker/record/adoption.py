@@ -249,7 +249,7 @@ class Adoption:
             await _at_once(kept)
 
     async def _keep(self, run_id: RunId, kept: _StuckFormer, session: Session) -> None:
-        """Its key names this session: while that lives, nobody gives it up as lost."""
+        """Its key names this session: while that lives, the steward does not give it up as lost."""
         while not session.ended.is_set():
             former = kept.former
             entry, result = await self._restamped(run_id, former.entry, former.kv.mod_revision, session)

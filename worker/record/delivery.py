@@ -102,7 +102,7 @@ _AHEAD = CATCH_UP_BATCH // 2
 """Records that have to be fewer than at the last rest before there is another."""
 _MUCH_BYTES = CACHE_BYTES // 2
 _LOOK_AGAIN_SECONDS = 0.25
-"""While records wait: nobody tells that no fire waits for a slot any more."""
+"""While records wait: no event shows that no fire waits for a slot any more."""
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -263,7 +263,7 @@ class Delivery:
         return not self._catching_up and self._spool.cached_bytes <= _MUCH_BYTES
 
     async def _sleep(self, seconds: float | None) -> None:
-        """Until the spool has changed, somebody is in a hurry, or the time is over."""
+        """Until the spool has changed, a caller is in a hurry, or the time is over."""
         try:
             async with asyncio.timeout(seconds):
                 await self._spool.changed.wait()

@@ -135,7 +135,7 @@ class EndingRuns:
             self._write_down()
 
     def forget(self, run_id: RunId) -> None:
-        """Its lock is nobody's concern here any more."""
+        """Its lock is no concern of this worker's any more."""
         if run_id in self._kept or run_id in self._recorded:
             self._recorded.discard(run_id)
             self._drop(run_id)

@@ -8,7 +8,7 @@ A run of which processes are left that cannot be ended (`Run.is_ending`) waits b
 The order is the promise: a lock is freed only when the record is safe on disk, a run key goes only when the log store
 has the record *and* the lock is free. If we die in between, what is left in etcd says so, and is settled by the next
 start of this worker or by the steward. Everything is batched: at most one transaction for what ended within 20 ms, or
-within 80 ms where nobody can be waiting for the locks.
+within 80 ms where no fire can be waiting for the locks.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Settlement:
             self._release(run_id, self._table.get(run_id))
 
     def lost_to_others(self, run: Run) -> None:
-        """The run key is not this worker's any more: somebody has given it up as lost."""
+        """The run key is not this worker's any more: the steward has given the run up as lost."""
         extra = {"action": "run.lost_to_others", "run": str(run.run_id)}
         _log.warning("%s was given up as lost while this worker was out of touch", run.run_id, extra=extra)
         for waiting in (self._waiting, self._ending, self._refused_ending):

@@ -147,9 +147,9 @@ class Spool:
         self._on_disk = cursor
         """The cursor that a later process will find."""
         self.on_record: Callable[[RunRecord], None] | None = None
-        """Hears of each record that comes, where somebody counts them."""
+        """Called with each record that comes, where they are counted."""
         self.changed = asyncio.Event()
-        """Set when records have come to the disk; whoever waits for them clears it before looking."""
+        """Set when records have come to the disk; the reader clears it before looking."""
 
     @classmethod
     def open(
@@ -346,7 +346,7 @@ class Spool:
         return found
 
     async def release_former(self) -> None:
-        """Nobody asks for the records of a former process any more: those that are delivered may go."""
+        """The records of a former process are not asked for any more: those that are delivered may go."""
         self._former_is_kept = False
         with contextlib.suppress(SpoolError):
             await self.acknowledge(self._cursor)
@@ -392,7 +392,7 @@ class Spool:
     def _commit(self, active: Segment, frames: Sequence[bytes]) -> Sequence[Segment]:
         """In the thread: the segments that take the place of the active one."""
         is_full = active.size + len(frames[0]) > self._segment_bytes
-        # Behind records that somebody has removed, no later process would find those that are added.
+        # Behind records that a user has removed, no later process would find those that are added.
         if active.count and (is_full or not is_there(active)):
             return [active, append_durably(new_segment(self._directory, active.last + 1), frames)]
         return [append_durably(active, frames)]
@@ -471,7 +471,7 @@ class Spool:
 
 
 def _settle(done: asyncio.Future[int], outcome: int | SpoolError) -> None:
-    """Whoever waits is told; an append that was cancelled waits no more."""
+    """Wakes what waits; an append that was cancelled waits no more."""
     if done.done():
         return
     if isinstance(outcome, SpoolError):

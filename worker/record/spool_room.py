@@ -20,7 +20,7 @@ from common.protocol.run import RunRecord
 
 _SHARE: Final = 1000
 _LEAST_BYTES: Final = 256
-"""A cut output of less tells nobody anything."""
+"""A cut output of less is of no use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def _repaired(path: Path, first: int) -> tuple[Segment, int]:
     ends = [end for end, _ in frames(data)]
     size = ends[-1] if ends else 0
     if size < len(data):
-        with contextlib.suppress(OSError):  # the disk may be full; nobody was told that what is cut off was safe
+        with contextlib.suppress(OSError):  # the disk may be full; what is cut off was never reported as safe
             (path.parent / _TORN).write_bytes(data[size:])
         with path.open("r+b") as file:
             file.truncate(size)
@@ -139,7 +139,7 @@ def _repaired(path: Path, first: int) -> tuple[Segment, int]:
 
 
 def is_there(segment: Segment) -> bool:
-    """Whether its records still are, as far as the size of its file tells: somebody may have removed or emptied it."""
+    """Whether its records still are, as far as the size of its file tells: a user may have removed or emptied it."""
     try:
         return segment.path.stat().st_size >= segment.size
     except FileNotFoundError:

@@ -2,7 +2,7 @@
 
     taking --a record refused--> refusing --a trial of a mebibyte succeeded--> taking
 
-Nothing is appended while no fires are taken, so nobody else would notice. A record that fits in between proves
+Nothing is appended while no fires are taken, so nothing else would notice. A record that fits in between proves
 nothing: the next one may be larger.
 """
 

@@ -1,6 +1,6 @@
-"""What runs print goes to the log store while they go on, of those that somebody looks at; of others nothing is done.
+"""What runs print goes to the log store while they go on, of those that a user looks at; of others nothing is done.
 
-A manager says by a key that somebody looks (``tails/``). Then each second at most, and 64 KiB at most, the newest of
+A manager shows by a key (``tails/``) that a user looks. Then each second at most, and 64 KiB at most, the newest of
 what the run's output keeps is sent (4 KiB every three seconds where they look at the last lines alone): a command that
 prints faster has gaps, which the chunks' places tell. All of it is best effort, in a task of its own: a log store that
 is slow or away costs the chunks, and no record and no run anything.
@@ -99,7 +99,7 @@ class TailSender:
         self._has_work.set()
 
     async def run(self) -> None:
-        """Sends while somebody looks; a log store that is away is tried again."""
+        """Sends while a user looks; a log store that is away is tried again."""
         while True:
             await self._has_work.wait()
             self._has_work.clear()

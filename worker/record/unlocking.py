@@ -163,7 +163,7 @@ class Unlocking:
         self._aside.append(run)
 
     async def follows_of(self, run: Run) -> FollowUp:
-        """What follows the run, as etcd knows it; while etcd refuses to say, nobody else may wait for the answer."""
+        """What follows the run, as etcd knows it; while etcd refuses to say, no other run may wait for the answer."""
         [then] = await self._follows([run], self._refusals.patience(str(run.run_id)))
         return then
 

@@ -6,7 +6,7 @@ running.py run_watch.py output.py mask.py resources.py
                                   what is seen of it while it goes, and at its end; what it takes of the machine
 sweeper.py leftovers.py shortage.py
                                   what it has left behind is ended; what is looked for while the worker is short
-orphans.py                        and reaped, where nobody else is there to do it
+orphans.py                        and reaped, where no other process does it
 
 What a run is called on its way:
     Launch     in `worker.launch`: what the dispatcher wants started; it changes no more

@@ -60,10 +60,10 @@ _HANGS_AFTER_S = 1.0
 
 
 class Guard(Protocol):
-    """What whoever starts processes tells the guardian, around each start."""
+    """What the executor tells the guardian, around each start."""
 
     def intents(self, run_ids: Sequence[RunId]) -> bool:
-        """A process of each of these runs is about to be started; False: of none now, for nobody would guard it."""
+        """A process of each of these runs is about to be started; False: of none now, for it would be unguarded."""
 
     def group(self, run_id: RunId, pid: int, began: float) -> None:
         """It has been, after this second of the boot clock, and leads its group and its session."""
@@ -187,7 +187,7 @@ class Executor:
 
         False where there is no such run, or its first process has exited of its own accord: its verdict stands. A run
         whose start is still being tried ends without one. ``exited_too``: its first process may have exited, and not
-        of its own accord, if that is not known here yet: somebody has ended it for us.
+        of its own accord, if that is not known here yet: the guardian has ended it for us.
         """
         waiting = self._waiting.get(run_id)
         if waiting is not None:
@@ -299,7 +299,7 @@ class Executor:
             case NotNowError():
                 self._guard.over(run_id)
                 self._tell_soon(functools.partial(self._on_not_now, run_id, error))
-            case _:  # of this run alone: whoever tries again has nobody to tell of it
+            case _:  # of this run alone: a later try has no caller to raise it to
                 extra = {"action": "spawn_unforeseen", "run_id": str(run_id)}
                 _log.error("%s was not started, for a reason that nobody foresaw", run_id, extra=extra, exc_info=error)
                 self._could_not_start(one.launch, unforeseen(error))
@@ -336,7 +336,7 @@ class Executor:
             self._memory.begin()
             if timeout_s > 0:
                 run.timeout = self._loop.call_later(timeout_s, self.end, run_id, StopOrder(kind=Verdict.TIMEOUT))
-        except Exception as error:  # a process that nobody sees to must not go on
+        except Exception as error:  # a process that is not watched must not go on
             extra = {"action": "run_unforeseen", "run_id": str(run_id)}
             _log.exception("%s is ended, for a reason that nobody foresaw", run_id, extra=extra)
             self.end(run_id, StopOrder(reason=unforeseen(error)), exited_too=True)
@@ -387,8 +387,8 @@ class Executor:
         self._tell_soon(functools.partial(self._on_end, outcome))
 
     def _tell_soon(self, tell: Callable[[], None]) -> None:
-        """What became of a run of which nothing was started. Not from within ``start`` or ``end``: nobody expects to be
-        called back there."""
+        """What became of a run of which nothing was started. Not from within ``start`` or ``end``: no caller expects to
+        be called back there."""
         self._unstarted += 1
         self._idle.clear()
 

@@ -6,7 +6,7 @@ standard library is called, with vfork, so that the worker's size does not matte
 are started together. That function is not documented: where this Python is newer than those it was tried with, the
 launcher starts everything. It also starts what could not be executed here, and knows why it cannot be.
 
-Whoever calls vfork waits until the program has been executed: only what cannot hang is executed here.
+The caller of vfork waits until the program has been executed: only what cannot hang is executed here.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Faults:
 class Execution:
     """One program on its way to being executed: made ready, begun, and then asked whether it was.
 
-    Three steps, for whoever starts several: the processor forgets all that this process was about when it executes
-    another program, so what is done for all of them before the first, or after the last, costs half.
+    Three steps, for a caller that starts several: the processor forgets all that this process was about when it
+    executes another program, so what is done for all of them before the first, or after the last, costs half.
     """
 
     __slots__ = ("_faults", "_options", "pid")

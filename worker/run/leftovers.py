@@ -85,7 +85,7 @@ async def _end_all(
 
 
 def groups_of(left: Iterable[Leftover], now_ms: int) -> list[LeftGroup]:
-    """The process groups that they are in. Which of them is the run's own nobody knows any more: each may be."""
+    """The process groups that they are in. Which of them is the run's own is not known any more: each may be."""
     left = list(left)
     leaders = {one.pid: one.process.started for one in left}
     groups = dict.fromkeys((one.run_id, one.pgid) for one in left)

@@ -1,7 +1,7 @@
 """Where we are the first process of a container, what commands leave behind becomes our child, and is reaped.
 
 Linux gives a process whose parent has ended to process 1, and that is the worker, or who keeps several running, where
-it is a container's only program. What nobody reaps stays in the table of processes for ever, and in the container's
+it is a container's only program. What is not reaped stays in the table of processes for ever, and in the container's
 limit on them.
 """
 
@@ -17,7 +17,7 @@ from worker.machine.processes import children_of
 
 EVERY_S: Final = 5.0
 _LOOKS: Final = 3
-"""So often one has to be seen dead: whoever has started a process here asks for its status within 10 s."""
+"""So often one has to be seen dead: the starter of a process asks for its status within 10 s."""
 _FIRST: Final = 1
 
 
@@ -32,8 +32,8 @@ class Orphans:
     def __init__(
         self, *, own: Callable[[], Collection[int]], every_s: float = EVERY_S, looks: int = _LOOKS
     ) -> None:  # fmt: skip
-        """``own``: the process ids of the children that somebody else here reaps; of such as are not named, as a
-        program that gives a secret, the status is left alone for ``looks`` looks."""
+        """``own``: the process ids of the children that another part of this process reaps; of such as are not named,
+        as a program that gives a secret, the status is left alone for ``looks`` looks."""
         self._own = own
         self._every_s = every_s
         self._looks = looks

@@ -156,7 +156,7 @@ class Running:
         """Take all that was printed before now: until a read brings nothing, for one need not bring all.
 
         Its command may have widened the pipe, where memory pages are greater it holds more from the start, and with
-        O_DIRECT it gives one write at a time. No more than it can hold, for somebody may go on printing.
+        O_DIRECT it gives one write at a time. No more than it can hold, for a process may go on printing.
         """
         taken = 0
         while self.pipe is not None and (size := self.read_output()):

@@ -156,7 +156,7 @@ class Start:
             self.write_end = None
 
     def give_up(self) -> None:
-        """Nothing is left of it: a process that nobody would know of is no more, or has not had its go."""
+        """Nothing is left of it: a process that nothing would know of is no more, or has not had its go."""
         if self.execution is not None and self.execution.pid is not None:
             os.killpg(self.execution.pid, signal.SIGKILL)
             os.waitpid(self.execution.pid, 0)
@@ -171,9 +171,9 @@ class Start:
 class Spawner:
     """Starts processes for one worker, each in three steps: `prepare`, `execute`, `finish`.
 
-    Whoever starts several takes each step for all of them: see `Execution`. Every step may raise UnstartableError: it
-    cannot be started; ShortageError: it may be later; AskLauncherError: prepare it anew, not ``here``. Then nothing of
-    the start is left.
+    A caller that starts several takes each step for all of them: see `Execution`. Every step may raise
+    UnstartableError: it cannot be started; ShortageError: it may be later; AskLauncherError: prepare it anew, not
+    ``here``. Then nothing of the start is left.
     """
 
     def __init__(self, *, worker: str, instance: str, path: str, shell: str, launcher: Launcher, clock: Clock) -> None:
