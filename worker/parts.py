@@ -250,7 +250,7 @@ class Parts:
         self.guardian = GuardianLink(
             directory=config.data_dir, instance=identity.instance, table=self.table, margin_s=config.timings.margin_s,
             logs=(config.log_level, config.log_format), on_past=events.run_past_deadline, on_ready=events.slot_free,
-            tell=events.guardian_away, clock=clock,
+            announce=events.guardian_away, clock=clock,
         )  # fmt: skip
         self.launcher = Launcher(
             worker=identity.worker, allowed_users=config.allowed_users, default_user=config.default_user

@@ -50,8 +50,8 @@ async def test_what_is_open_ends_with_the_worker_and_what_was_left_on_purpose_go
         guard.start("leaver@1#1", "setsid -f sleep 301.5; env -i sleep 301.6 & echo up; exec sleep 300")
         guard.start("done@1#1", "setsid -f sleep 302.5 >/dev/null; echo up", locked=False)
         await guard.gone("done@1#1")
-        assert guard.child.say(Over("done@1#1"))
-        guard.child.say(Ping(1))
+        assert guard.child.send(Over("done@1#1"))
+        guard.child.send(Ping(1))
         await guard.said(Pong(1))
         began = SystemClock().monotonic()
         guard.child.leave()
@@ -75,10 +75,10 @@ async def test_what_is_told_at_once_counts_in_its_order(tmp_path: Path) -> None:
         again = guard.spawn("again@1#1", "echo up; exec env -i sleep 300")
         guard.intend("over@1#1")
         for message in (Group("over@1#1", over.pid), Over("over@1#1"), Over("again@1#1")):
-            guard.child.put_off(encode(message))
+            guard.child.queue(encode(message))
         guard.intend("again@1#1")
-        guard.child.put_off(encode(Group("again@1#1", again.pid)))
-        assert guard.child.say(Ping(1))
+        guard.child.queue(encode(Group("again@1#1", again.pid)))
+        assert guard.child.send(Ping(1))
         await guard.said(Pong(1))
         guard.child.leave()
         assert await guard.gone("again@1#1") == -signal.SIGTERM
@@ -115,10 +115,10 @@ async def test_a_confirmed_or_adopted_run_is_not_past(tmp_path: Path) -> None:
         await guard.said(Ready())
         for run, session in (("confirmed@1#1", "s1"), ("adopted@1#1", "s2"), ("late@1#1", "s2")):
             guard.intend(run, allowance_s=0.6, session=session)
-            guard.child.say(Group(run, guard.spawn(run, "echo up; exec sleep 300").pid))
+            guard.child.send(Group(run, guard.spawn(run, "echo up; exec sleep 300").pid))
         later = SystemClock().boottime() + 60
-        guard.child.say(Confirmed("s1", later))
-        guard.child.say(Adopt("adopted@1#1", "s3", later))
+        guard.child.send(Confirmed("s1", later))
+        guard.child.send(Adopt("adopted@1#1", "s3", later))
         assert await guard.gone("late@1#1") == -signal.SIGTERM
         assert guard.has_said(Past("late@1#1"))
         assert guard.commands["confirmed@1#1"].poll() is None
@@ -130,7 +130,7 @@ async def test_a_worker_that_ends_it_in_words_leaves_only_the_kill_to_the_guardi
     with guarding(tmp_path) as guard:
         guard.start("late@1#1", TELLS_OF_TERM.format(file=told), allowance_s=0.1, grace_s=3)
         await guard.said(Past("late@1#1"))
-        guard.child.say(Ending("late@1#1"))
+        guard.child.send(Ending("late@1#1"))
         os.killpg(guard.commands["late@1#1"].pid, signal.SIGTERM)
         assert await guard.gone("late@1#1") == -signal.SIGKILL
         assert told.read_text() == "term\n"
@@ -146,8 +146,8 @@ async def test_what_a_frozen_worker_starts_past_the_deadline_is_killed_with_no_g
         for _ in range(2):
             guard.spawn("frozen@1#1", "trap '' TERM; sleep 300", first_line=b"")
             assert await guard.gone("frozen@1#1") == -signal.SIGKILL
-        guard.child.say(Over("frozen@1#1"))
-        guard.child.say(Ping(1))
+        guard.child.send(Over("frozen@1#1"))
+        guard.child.send(Ping(1))
         await guard.said(Pong(1))
         guard.spawn("frozen@1#1", "echo up; exec sleep 300")
         guard.start("other@1#1", "echo up; exec sleep 300", allowance_s=0.1)
@@ -163,8 +163,8 @@ async def test_a_frozen_worker_learns_of_each_of_very_many_runs_that_was_ended(t
         for run in runs:
             guard.intend(run, allowance_s=-1)
         size = sum(len(encode(message)) for message in expected)
-        await wait_until(lambda: waiting_bytes(guard.child.listens) == size, description="it has said all")
-        heard = guard.child.heard()
+        await wait_until(lambda: waiting_bytes(guard.child.in_fd) == size, description="it has said all")
+        heard = guard.child.receive()
         assert heard is not None
         assert {str(message) for message in heard} == {str(message) for message in expected}
 
@@ -178,12 +178,12 @@ async def test_what_is_told_at_once_comes_whole_however_little_the_pipe_holds(
         os.kill(guard.child.pid, signal.SIGSTOP)
         runs = [f"job@{number}#1" for number in range(100)]
         for run in runs:
-            guard.child.put_off(encode(Intent(run, "s1", 0.0, -60.0, 0.5, locked=True)))
-        assert guard.child.say_rest()
+            guard.child.queue(encode(Intent(run, "s1", 0.0, -60.0, 0.5, locked=True)))
+        assert guard.child.flush()
         assert guard.child.is_behind
         os.kill(guard.child.pid, signal.SIGCONT)
         await wait_until(
-            lambda: guard.child.say_rest() and not guard.child.is_behind, description="the pipe has taken all"
+            lambda: guard.child.flush() and not guard.child.is_behind, description="the pipe has taken all"
         )
         for run in runs:
             await guard.said(Past(run))
@@ -192,12 +192,12 @@ async def test_what_is_told_at_once_comes_whole_however_little_the_pipe_holds(
 async def test_its_last_words_are_heard_before_its_end(tmp_path: Path) -> None:
     with guarding(tmp_path) as guard:
         await guard.said(Ready())
-        guard.child.say(Ping(5))
-        await wait_until(lambda: waiting_bytes(guard.child.listens) > 0, description="it has answered")
+        guard.child.send(Ping(5))
+        await wait_until(lambda: waiting_bytes(guard.child.in_fd) > 0, description="it has answered")
         guard.child.kill()
         await guard.ended()
-        assert guard.child.heard() == [Pong(5)]
-        assert guard.child.heard() is None
+        assert guard.child.receive() == [Pong(5)]
+        assert guard.child.receive() is None
 
 
 def waiting_bytes(pipe: int) -> int:
@@ -208,7 +208,7 @@ async def test_words_that_are_not_for_it_cost_nothing_that_it_guards(tmp_path: P
     with guarding(tmp_path) as guard:
         guard.start("open@1#1", "echo up; exec sleep 300")
         for message in (Group("unheard@1#1", 1), Ready(), Ping(4)):
-            guard.child.say(message)
+            guard.child.send(message)
         await guard.said(Pong(4))
         guard.child.leave()
         assert await guard.gone("open@1#1") == -signal.SIGTERM
@@ -246,13 +246,13 @@ async def test_it_heeds_no_signal_that_ends_workers_and_is_small_and_alone(tmp_p
         assert (tmp_path / "guardian.lock").read_text() == f"{guard.child.pid}\n"
         for number in range(3):
             guard.start(f"job@{number}#1", "echo up; exec sleep 300")
-            guard.child.say(Ping(number))
+            guard.child.send(Ping(number))
             await guard.said(Pong(number))
-            guard.child.say(Over(f"job@{number}#1"))
+            guard.child.send(Over(f"job@{number}#1"))
         process = psutil.Process(guard.child.pid)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             process.send_signal(number)
-        guard.child.say(Ping(3))
+        guard.child.send(Ping(3))
         await guard.said(Pong(3))
         assert os.getsid(guard.child.pid) == guard.child.pid
         assert not [name for name in process.environ() if name.startswith("ETCRON_")]
@@ -301,7 +301,7 @@ async def test_out_of_descriptors_it_still_ends_the_groups_and_looks_for_the_res
         guard.start("plain@1#1", "echo up; exec sleep 300")
         guard.start("deaf@1#1", DEAF, grace_s=0.3)
         guard.start("leaver@1#1", "setsid -f sleep 303.5 >/dev/null; echo up; exec sleep 300")
-        guard.child.say(Ping(1))
+        guard.child.send(Ping(1))
         await guard.said(Pong(1))
         pid = guard.child.pid
         limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)

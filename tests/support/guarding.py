@@ -33,7 +33,7 @@ class Guarding:
     ) -> None:  # fmt: skip
         """Announce a run; its session was confirmed just now."""
         now = SystemClock().boottime()
-        assert self.child.say(Intent(run, session, now, allowance_s, grace_s, locked, pid))
+        assert self.child.send(Intent(run, session, now, allowance_s, grace_s, locked, pid))
 
     def spawn(self, run: str, command: str, *, first_line: bytes = b"up\n") -> subprocess.Popen[bytes]:
         """A process of the run, whose command has printed its first line (empty: it was ended before that)."""
@@ -52,12 +52,12 @@ class Guarding:
         """A run as its worker starts it."""
         self.intend(run, **settings)  # type: ignore[arg-type]
         process = self.spawn(run, command)
-        assert self.child.say(Group(run, process.pid))
+        assert self.child.send(Group(run, process.pid))
         return process
 
     def has_said(self, message: Message) -> bool:
         """Whether it has said this by now."""
-        self.words += self.child.heard() or []
+        self.words += self.child.receive() or []
         return message in self.words
 
     async def said(self, message: Message) -> None:

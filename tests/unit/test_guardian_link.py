@@ -43,17 +43,17 @@ class ToldChild:
         self.writes = 0
         self.words: list[Message] | None = []
         self.is_full = self.is_behind = False
-        self.hears, self.speaks = os.pipe()
+        self.hears, self.out_fd = os.pipe()
 
-    def put_off(self, line: bytes) -> None:
+    def queue(self, line: bytes) -> None:
         self.lines.append(line)
 
-    def say_rest(self) -> bool:
+    def flush(self) -> bool:
         self.writes += 1
         self.is_behind = self.is_full
         return True
 
-    def heard(self) -> list[Message] | None:
+    def receive(self) -> list[Message] | None:
         words, self.words = self.words, []
         return words
 
@@ -67,7 +67,7 @@ def child() -> Iterator[ToldChild]:
     made = ToldChild()
     yield made
     os.close(made.hears)
-    os.close(made.speaks)
+    os.close(made.out_fd)
 
 
 def run_with(table: RunTable, run_id: RunId, **entry: Any) -> Any:
@@ -90,7 +90,7 @@ def linked(
 
     link = GuardianLink(
         directory=directory, instance="i", table=table, margin_s=2.0, logs=("INFO", "text"),
-        on_past=on_past, on_ready=on_ready, tell=tell, clock=FakeClock(0),
+        on_past=on_past, on_ready=on_ready, announce=tell, clock=FakeClock(0),
     )  # fmt: skip
     link._child = cast(Any, child)
     link._ready.set()
@@ -118,10 +118,10 @@ async def test_nothing_starts_of_which_it_is_told_only_once_its_pipe_has_room(tm
     assert not link.guarding
     assert link._open == {}
     assert [type(message) for message in child.told] == [Intent, Over]
-    link._say_rest()
+    link._on_writable()
     assert not link.intents([run_id])
     child.is_full = False
-    link._say_rest()
+    link._on_writable()
     assert readies == [True]
     assert link.intents([run_id])
     child.words = [Ready()]

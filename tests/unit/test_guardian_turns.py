@@ -23,16 +23,16 @@ MARKS = {"ETCRON_INSTANCE": INSTANCE, "ETCRON_RUN_ID": RUN}
 
 
 class Turns:
-    """A guardian without its process; ``listens`` to it on the test's side."""
+    """A guardian without its process; ``in_fd``: the test's end of the pipe from it."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         listens, speaks = os.pipe()
-        self.listens, own = os.pipe()
-        self.descriptors = [listens, speaks, self.listens, own]
+        self.in_fd, own = os.pipe()
+        self.descriptors = [listens, speaks, self.in_fd, own]
         self.own = own
         self.guardian = Guardian(
-            directory=Path("/nowhere"), instance=INSTANCE, parent=os.getpid(), listens=listens, speaks=own,
+            directory=Path("/nowhere"), instance=INSTANCE, parent=os.getpid(), in_fd=listens, out_fd=own,
             clock=self.clock,
         )  # fmt: skip
 
@@ -162,7 +162,7 @@ def test_it_does_what_it_has_to_though_its_worker_cannot_be_told(
             while True:
                 os.write(turns.own, b"." * select.PIPE_BUF)
     else:
-        os.close(turns.listens)
+        os.close(turns.in_fd)
     turns.guardian._tell(Past(RUN))
     turns.intend(allowance_s=-1)
     turns.look()

@@ -25,8 +25,8 @@ def main() -> None:
         directory=Path(lock).parent,
         instance=instance,
         parent=parent,
-        listens=sys.stdin.fileno(),
-        speaks=sys.stdout.fileno(),
+        in_fd=sys.stdin.fileno(),
+        out_fd=sys.stdout.fileno(),
         clock=SystemClock(),
     ).run()
 

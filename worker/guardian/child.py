@@ -25,7 +25,7 @@ _ATOMIC: Final = select.PIPE_BUF
 
 
 class Child:
-    """One guardian process. ``pid``; ``listens``, ``speaks``: this side's ends of the pipes from and to it."""
+    """One guardian process. ``pid``; ``in_fd``, ``out_fd``: this side's ends of the pipes from and to it."""
 
     def __init__(self, *, lock: Path, instance: str, logs: tuple[str, str]) -> None:
         """``logs``: level and form. OSError: it could not be started."""
@@ -37,12 +37,12 @@ class Child:
         )  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self.speaks = self._process.stdin.fileno()
-        self.listens = self._process.stdout.fileno()
+        self.out_fd = self._process.stdin.fileno()
+        self.in_fd = self._process.stdout.fileno()
         self._lines = Lines()
-        self._unsaid: deque[bytes] = deque()
-        self._put_off: list[bytes] = []
-        for pipe in (self.speaks, self.listens):
+        self._unsent: deque[bytes] = deque()
+        self._queued: list[bytes] = []
+        for pipe in (self.out_fd, self.in_fd):
             os.set_blocking(pipe, False)
             with suppress(OSError):  # as far as the machine lets this user
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_CAPACITY)
@@ -53,44 +53,44 @@ class Child:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something waits to be said until it has listened to what was said before."""
-        return bool(self._unsaid)
+        """Whether something waits until the guardian has read what was sent before."""
+        return bool(self._unsent)
 
-    def say(self, message: Message) -> bool:
+    def send(self, message: Message) -> bool:
         """In order, as soon as the pipe has room, which is nearly always now; False: it has ended."""
-        self.put_off(encode(message))
-        return self.say_rest()
+        self.queue(encode(message))
+        return self.flush()
 
-    def put_off(self, line: bytes) -> None:
-        """To be said with whatever is said next, in the same write if it fits."""
-        self._put_off.append(line)
+    def queue(self, line: bytes) -> None:
+        """To be sent with the next message, in the same write if it fits."""
+        self._queued.append(line)
 
-    def say_rest(self) -> bool:
-        """As much of what waits to be said as the pipe takes; False: it has ended."""
-        self._unsaid.extend(self._put_off)
-        self._put_off.clear()
-        while self._unsaid:
+    def flush(self) -> bool:
+        """Writes as much of what waits as the pipe takes; False: it has ended."""
+        self._unsent.extend(self._queued)
+        self._queued.clear()
+        while self._unsent:
             lines, size = list[bytes](), 0
-            for line in self._unsaid:  # as many as go into one atomic write, one at least
+            for line in self._unsent:  # as many as go into one atomic write, one at least
                 size += len(line)
                 if lines and size > _ATOMIC:
                     break
                 lines.append(line)
             try:
-                os.write(self.speaks, b"".join(lines))
+                os.write(self.out_fd, b"".join(lines))
             except BlockingIOError:
                 return True
             except OSError:
                 return False
             for _ in lines:
-                self._unsaid.popleft()
+                self._unsent.popleft()
         return True
 
-    def heard(self) -> list[Message] | None:
-        """All that it has said since; None: it has ended, and has said nothing more."""
+    def receive(self) -> list[Message] | None:
+        """All that it has sent since; None: it has ended, and has sent nothing more."""
         data = b""
         try:
-            while chunk := os.read(self.listens, _READ_SIZE):
+            while chunk := os.read(self.in_fd, _READ_SIZE):
                 data += chunk
             if not data:
                 return None
@@ -99,7 +99,7 @@ class Child:
         return [decode(line) for line in self._lines.take(data)]
 
     def leave(self) -> None:
-        """Close the pipes: it ends everything of which it was not told that it is over, and then itself."""
+        """Close the pipes: it ends every run that was not reported as over, and then itself."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

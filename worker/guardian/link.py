@@ -1,10 +1,10 @@
-"""The worker's link to its guardian: starts it, tells it of each run, and replaces it when it ends or falls silent.
+"""The worker's link to its guardian: starts it, reports each run to it, and replaces it when it ends or falls silent.
 
-    starting ──ready──> all open runs are told ──> guarding ──ended, or silent──> starting
+    starting ──ready──> all open runs are sent ──> guarding ──ended, or silent──> starting
                                 │                     │ ^
-                                └──its pipe is full───┴─┘ (until it has listened)
+                                └──its pipe is full───┴─┘ (until it has read)
 
-Nothing starts but while it is guarding. What is told meanwhile is kept, and told to it then, or to the next one.
+Nothing starts but while it is guarding. What is to be sent meanwhile is kept for then, or for the next one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Open:
 
     run: Run
     session: Session
-    """The one that it was last told of."""
+    """The one that it was sent last."""
     name: str
     """The run's, as lines have it."""
     pid: int | None = None
@@ -84,14 +84,14 @@ class GuardianLink:
         logs: tuple[str, str],
         on_past: Callable[[RunId, bool], bool],
         on_ready: Callable[[], None],
-        tell: Callable[[str | None], Awaitable[None]],
+        announce: Callable[[str | None], Awaitable[None]],
         clock: Clock,
     ) -> None:
         """In the directory of the worker's data.
 
         ``on_past(run, ended)``: it is past its deadline (and the guardian has begun to end it); returns whether it is
-        being ended now. ``on_ready()``: processes may start. ``tell(fault)``: none have been able to for a while; None:
-        they are again.
+        being ended now. ``on_ready()``: processes may start. ``announce(fault)``: none have been able to for a while;
+        None: they are again.
         """
         self._lock = directory / "guardian.lock"
         self._instance = instance
@@ -100,11 +100,11 @@ class GuardianLink:
         self._logs = logs
         self._on_past = on_past
         self._on_ready = on_ready
-        self._tell = tell
+        self._announce = announce
         self._clock = clock
         self._open: dict[RunId, _Open] = {}
         self._confirmed: dict[str, float] = {}
-        """By session: what the guardian was last told."""
+        """By session: what the guardian was sent last."""
         self._child: Child | None = None
         self._former: list[Child] = []
         """Ended, and not reaped yet."""
@@ -116,8 +116,8 @@ class GuardianLink:
         self._unanswered = 0
         self._pings = 0
         self._changed = asyncio.Event()
-        self._told: str | None = None
-        self._speaks_soon = False
+        self._announced: str | None = None
+        self._sends_soon = False
 
     @property
     def guarding(self) -> bool:
@@ -164,7 +164,7 @@ class GuardianLink:
     ) -> None:
         """It ends what is still open. One that takes longer than a second goes on without this process."""
         self._entered = False
-        self._say_what_was_put_off()  # while it guards: else it would look for what has ended, and end what that left
+        self._send_queued()  # while it guards: else it would look for what has ended, and end what that left
         self._ready.clear()
         child, self._child = self._child, None
         if child is not None:
@@ -179,26 +179,26 @@ class GuardianLink:
 
     async def run(self) -> None:
         """Keeps the guardian in the picture, and keeps one, until cancelled."""
-        await until_first(self._tick_for_ever(), self._tell_for_ever())
+        await until_first(self._tick_for_ever(), self._announce_for_ever())
 
     async def _tick_for_ever(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
             self.tick()
 
-    async def _tell_for_ever(self) -> None:
-        """Apart from the ticks: telling may wait for etcd."""
+    async def _announce_for_ever(self) -> None:
+        """Apart from the ticks: announcing may wait for etcd."""
         while True:
             await self._changed.wait()
             self._changed.clear()
             away_since, now = self._away_since, self._clock.monotonic()
             is_away = away_since is not None and now - away_since > _AWAY_IS_A_FAULT_AFTER_S
             fault = "no guardian: its process cannot be started, see the worker's log" if is_away else None
-            if fault != self._told:
-                self._told = fault
-                await self._tell(fault)
+            if fault != self._announced:
+                self._announced = fault
+                await self._announce(fault)
 
-    # What is told
+    # Sent
 
     def intents(self, run_ids: Sequence[RunId]) -> bool:
         child, runs = self._child, {one: run for one in run_ids if (run := self._table.get(one)) is not None}
@@ -207,9 +207,9 @@ class GuardianLink:
         for run_id, run in runs.items():
             if run_id not in self._open:
                 self._open[run_id] = _Open(run=run, session=run.session, name=in_json(str(run_id)))
-            child.put_off(self._intent_of(self._open[run_id]))
-        if self._speak(child) and self.guarding:
-            return True  # they lie in the pipe, and are heard even if this process ends now
+            child.queue(self._intent_of(self._open[run_id]))
+        if self._flush(child) and self.guarding:
+            return True  # they lie in the pipe, and are read even if this process ends now
         for run_id in run_ids:
             self.over(run_id)
         return False
@@ -217,11 +217,11 @@ class GuardianLink:
     def group(self, run_id: RunId, pid: int, began: float) -> None:
         one = self._open[run_id]
         one.pid, one.began, one.told = pid, began, self._clock.boottime()
-        self._say_soon(group_line(one.name, pid, began, one.told))
+        self._send_soon(group_line(one.name, pid, began, one.told))
 
     def over(self, run_id: RunId) -> None:
         if (one := self._open.pop(run_id, None)) is not None:
-            self._say_soon(over_line(one.name))
+            self._send_soon(over_line(one.name))
 
     def tick(self) -> None:
         """Sends what has changed since the last one, notices silence, and starts a guardian where there is none."""
@@ -237,16 +237,16 @@ class GuardianLink:
         for run_id, one in tuple(self._open.items()):
             if one.run.session is not one.session:
                 one.session = one.run.session
-                self._say(Adopt(str(run_id), one.session.id, one.session.confirmed_boottime))
+                self._send(Adopt(str(run_id), one.session.id, one.session.confirmed_boottime))
         sessions = {one.session.id: one.session for one in self._open.values()}
         self._confirmed = {known: told for known, told in self._confirmed.items() if known in sessions}
         for session in sessions.values():
             if self._confirmed.get(session.id) != session.confirmed_boottime:
                 self._confirmed[session.id] = session.confirmed_boottime
-                self._say(Confirmed(session.id, session.confirmed_boottime))
+                self._send(Confirmed(session.id, session.confirmed_boottime))
         self._unanswered += 1
         self._pings += 1
-        self._say(Ping(self._pings))
+        self._send(Ping(self._pings))
 
     def _intent_of(self, one: _Open) -> bytes:
         run = one.run
@@ -257,69 +257,69 @@ class GuardianLink:
             pid=one.pid, began=one.began, told=one.told,
         )  # fmt: skip
 
-    def _say(self, message: Message) -> bool:
-        return self._say_line(encode(message))
+    def _send(self, message: Message) -> bool:
+        return self._send_line(encode(message))
 
-    def _say_line(self, line: bytes) -> bool:
+    def _send_line(self, line: bytes) -> bool:
         child = self._child
         if not self._ready.is_set() or child is None:
             return False
-        child.put_off(line)
-        return self._speak(child)
+        child.queue(line)
+        return self._flush(child)
 
-    def _say_soon(self, line: bytes) -> None:
+    def _send_soon(self, line: bytes) -> None:
         """With the next intent, or when the loop has gone round: one write, and one look of its, for several runs.
 
         If we die before, it finds what it knows an intent of by its marks, and what has ended nowhere.
         """
         if not self._ready.is_set() or self._child is None:
             return
-        self._child.put_off(line)
-        if not self._speaks_soon:
-            self._speaks_soon = True
-            asyncio.get_running_loop().call_soon(self._say_what_was_put_off)
+        self._child.queue(line)
+        if not self._sends_soon:
+            self._sends_soon = True
+            asyncio.get_running_loop().call_soon(self._send_queued)
 
-    def _say_what_was_put_off(self) -> None:
-        self._speaks_soon = False
+    def _send_queued(self) -> None:
+        self._sends_soon = False
         if self._child is not None and self._ready.is_set():
-            self._speak(self._child)
+            self._flush(self._child)
 
-    def _speak(self, child: Child) -> bool:
-        if child.say_rest():
+    def _flush(self, child: Child) -> bool:
+        if child.flush():
             if child.is_behind:
-                asyncio.get_running_loop().add_writer(child.speaks, self._say_rest)
+                asyncio.get_running_loop().add_writer(child.out_fd, self._on_writable)
             return True
-        self.read_messages()  # its last words may say why a process has ended
+        self.read_messages()  # its last messages may show why a process has ended
         if self._child is child:
             self._lost("it does not listen")
         return False
 
-    def _say_rest(self) -> None:
-        """It has listened: what waited is said; then processes may start again."""
+    def _on_writable(self) -> None:
+        """It has read: what waited is sent; then processes may start again."""
         child = self._child
-        if child is None or not child.say_rest() or child.is_behind:
-            return  # that it has ended is heard, too
-        asyncio.get_running_loop().remove_writer(child.speaks)
+        if child is None or not child.flush() or child.is_behind:
+            return  # that it has ended is read, too
+        asyncio.get_running_loop().remove_writer(child.out_fd)
         self._on_ready()
 
-    # What is heard
+    # Received
 
     def read_messages(self) -> None:
         if (child := self._child) is None:
             return
-        heard = child.heard()
-        if heard is None:
+        messages = child.receive()
+        if messages is None:
             self._lost("it has ended")
             return
-        if heard:
+        if messages:
             self._unanswered = 0
-        for message in heard:
+        for message in messages:
             match message:
                 case Ready():
                     self._on_child_ready()
                 case Past(run=run):
                     if self._on_past(run_id := RunId.parse(run), False):
-                        self._say(Ending(str(run_id)))
+                        self._send(Ending(str(run_id)))
                 case Ended(run=run):
                     self._on_past(RunId.parse(run), True)
                 case Pong():
@@ -335,7 +335,7 @@ class GuardianLink:
         _log.info("guarded by process %d", self._child.pid, extra=extra)
         for one in tuple(self._open.values()):
             one.session = one.run.session
-            self._say_line(self._intent_of(one))
+            self._send_line(self._intent_of(one))
         self._changed.set()
         self._on_ready()
 
@@ -356,7 +356,7 @@ class GuardianLink:
                 _log.error("the guardian could not be started, it is tried again: %s", error, extra=extra)
             return
         self._child, self._unanswered = child, 0
-        asyncio.get_running_loop().add_reader(child.listens, self.read_messages)
+        asyncio.get_running_loop().add_reader(child.in_fd, self.read_messages)
 
     def _lost(self, why: str) -> None:
         """This one does not guard any more: it is ended for certain, and the next one is begun."""
@@ -384,5 +384,5 @@ class GuardianLink:
 
 def _wait_no_more(child: Child) -> None:
     loop = asyncio.get_running_loop()
-    loop.remove_reader(child.listens)
-    loop.remove_writer(child.speaks)
+    loop.remove_reader(child.in_fd)
+    loop.remove_writer(child.out_fd)

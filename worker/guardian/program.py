@@ -62,16 +62,16 @@ _LITTLE_ROOM: Final = 65_536
 class Guardian:
     """Guards until its input closes, then ends everything that is open, and returns."""
 
-    def __init__(self, *, directory: Path, instance: str, parent: int, listens: int, speaks: int, clock: Clock) -> None:
+    def __init__(self, *, directory: Path, instance: str, parent: int, in_fd: int, out_fd: int, clock: Clock) -> None:
         """``directory``: of the worker's data; ``parent``: its process id.
 
-        ``listens``, ``speaks``: descriptors of the pipes from and to it.
+        ``in_fd``, ``out_fd``: descriptors of the pipes from and to it.
         """
         self._directory = directory
         self._instance = instance
         self._parent = parent
-        self._listens = listens
-        self._speaks = speaks
+        self._in_fd = in_fd
+        self._out_fd = out_fd
         self._clock = clock
         self._lines = Lines()
         self._guarded = GuardedRuns()
@@ -79,19 +79,19 @@ class Guardian:
         self._ends = Ends(instance)
         self._look_at = 0.0
         self._ahead_s = self._wall_ahead_s()
-        os.set_blocking(speaks, False)
+        os.set_blocking(out_fd, False)
 
     def run(self) -> None:
         """Returns once the worker has ended and nothing of its open runs is left, or can be ended."""
         self._tell(Ready())
         poll = select.poll()
-        poll.register(self._listens, select.POLLIN)
+        poll.register(self._in_fd, select.POLLIN)
         while True:
             if poll.poll(self._timeout_ms()):
                 if not self._listen():
                     break
                 # Asked each time: the worker widens the pipe once this process has begun.
-                room = fcntl.fcntl(self._listens, fcntl.F_GETPIPE_SZ)
+                room = fcntl.fcntl(self._in_fd, fcntl.F_GETPIPE_SZ)
                 time.sleep(_GATHER_S if room >= _LITTLE_ROOM else _GATHER_LITTLE_S)
             if (now := self._clock.boottime()) >= self._look_at:
                 self._look(now)
@@ -107,7 +107,7 @@ class Guardian:
 
     def _listen(self) -> bool:
         """Take in what was said; False: the worker has closed the pipe."""
-        data = os.read(self._listens, _READ_SIZE)
+        data = os.read(self._in_fd, _READ_SIZE)
         for message in decode_all(self._lines.take(data), _misheard):
             try:
                 self._take(message)
@@ -199,7 +199,7 @@ class Guardian:
 
     def _tell(self, message: Message) -> None:
         with suppress(OSError):  # it does not listen (now): what has to be done is done without it
-            os.write(self._speaks, encode(message))
+            os.write(self._out_fd, encode(message))
 
     # When it has ended
 

@@ -192,7 +192,7 @@ async def test_what_ended_right_before_the_worker_is_not_ended_with_it(
         run_id = await run_of(worker, world, "job")
         guardian = GuardianLink(
             directory=tmp_path, instance="another", table=worker.parts.table, margin_s=2, logs=("WARNING", "text"),
-            on_past=lambda *_: False, on_ready=lambda: None, tell=nobody, clock=SystemClock(),
+            on_past=lambda *_: False, on_ready=lambda: None, announce=nobody, clock=SystemClock(),
         )  # fmt: skip
         async with guardian:
             assert guardian.intents([run_id])
