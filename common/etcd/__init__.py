@@ -10,8 +10,8 @@ What is guaranteed
     mirror      A consumer is told, in the order of revisions, every state of a key that lasted, whatever happens to
                 the watch; never an older state after a newer one.
     election    At no revision do two candidates hold the key; `election.leads_compare` is true for one of them at most.
-    settle      What may have been done is never told as not done: a write in doubt is sent again, identical, until it
-                is known what became of it, or UnsettledError says that it is not.
+    settle      What may have been done is never reported as not done: a write in doubt is sent again, identical, until
+                it is known what became of it, or UnsettledError says that it is not.
     pack        One write that is refused holds up none of those that share its transaction.
 
 What is not
@@ -28,7 +28,7 @@ A session's states
                    |        confirmed again               +-------------+
                    |  -----------------------------------------^  |
                    v                                              v
-                 ended  <------------------- etcd says: no such lease, no such key, made again by somebody else
+                 ended  <------------------- etcd says: no such lease, no such key, made again by another client
                         <------------------- close()
 
     Silence alone never ends a session: the lease may still live, and a transaction that is on its way may succeed.

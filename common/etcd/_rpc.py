@@ -95,7 +95,7 @@ def _channel(address: str, credentials: Any, server_name: str | None) -> Any:
 class Channel:
     """One connection to one etcd member, made when first used and made again by itself when it breaks.
 
-    It ends when nobody has the channel any more; calls and streams have it, so let go of, it outlasts them.
+    It ends when nothing has the channel any more; calls and streams have it, so let go of, it outlasts them.
     """
 
     was_made: ClassVar[bool] = False
@@ -131,7 +131,7 @@ class Channel:
         await self._channel.wait_for_state_change(state)
 
     async def close(self) -> None:
-        """Ends the connection and every call on it: who waits for one gets CancelledError, cancelled by nobody."""
+        """Ends the connection and every call on it: what waits for one gets CancelledError, uncancelled."""
         await self._channel.close()
 
 

@@ -61,7 +61,7 @@ _ANSWER_S: Final = 5.0
 
 
 async def ask_for_password(address: str, password: str) -> None:
-    """When it returns, the etcd at this address lets nobody in but the user root, by this password.
+    """When it returns, the etcd at this address lets no one in but the user root, by this password.
 
     It may be done again, also where it was interrupted. EtcdAccessError: there are users already, and another password;
     UnavailableError: no answer.

@@ -64,7 +64,7 @@ class Auth:
         self._refused: EtcdAccessError | None = None
         self._since = float("-inf")  # the newest authentication, or refusal
         self.is_off = False
-        """Whether there is a user, and etcd has said that it asks nobody who he is."""
+        """Whether there is a user, and etcd has answered that its authentication is off."""
 
     async def metadata(self, channel: _rpc.Channel, *, until: float) -> Metadata:
         """What goes with a call. NotAuthenticatedError: no answer; EtcdAccessError: etcd does not know this user."""

@@ -43,7 +43,7 @@ class Certificates:
         if stamps == self._stamps or (stamps == self._bad and now_s < self._again_s):
             return False
         if problems := client_problems("etcdTls", self.files):
-            if stamps != self._bad:  # said once
+            if stamps != self._bad:  # logged once
                 extra = {"action": "etcd.certificates_bad"}
                 _log.warning("changed certificates are not used: %s", "; ".join(map(str, problems)), extra=extra)
             self._bad, self._again_s = stamps, now_s + _AGAIN_S

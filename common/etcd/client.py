@@ -87,7 +87,7 @@ class EtcdClient:
 
     @property
     def user_is_ignored(self) -> bool:
-        """Whether etcd has said that it asks nobody for a password, although there is a user."""
+        """Whether etcd has answered that its authentication is off, although there is a user."""
         return self._auth.is_off
 
     async def tls_problems(self) -> list[Problem]:

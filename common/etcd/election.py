@@ -77,7 +77,7 @@ class Election:
 
     @property
     def holder(self) -> bytes | None:
-        """The value of whoever leads, as last seen; None: nobody does."""
+        """The value of the one that leads, as last seen; None: none does."""
         return self._holder.value if self._holder is not None else None
 
     async def confirm(self) -> bool:
@@ -130,7 +130,7 @@ class Election:
         return vacant or outdated or now - self._asked >= _ASK_S
 
     async def _ask(self) -> None:
-        """Takes the key if nobody has it, and learns who has."""
+        """Takes the key if it is free, and learns who has it."""
         self._changed.clear()
         try:
             if self._clock.monotonic() >= self._not_before:
@@ -171,7 +171,7 @@ class Election:
         self._learn(None if result.succeeded else result.one(0))
 
     async def _sweep_detached(self) -> None:
-        """A key that is under no lease would never go: whoever put it without one is no leader."""
+        """A key that is under no lease would never go: what put it without one is no leader."""
         if self._holder is not None and self._holder.lease == 0:
             extra = {"action": "election.swept", "key": self.key}
             _log.warning("%s is under no lease and is deleted", self.key, extra=extra)

@@ -110,11 +110,11 @@ class Endpoints:
         # For people: which members, and why, each reason once. What was asked of them, the log tells.
         short = {address: failures.in_short(words) for address, words in reasons.items()}
         by_reason = dict.fromkeys(short.values())
-        told = [
+        faults = [
             reason if len(by_reason) == 1 else f"{', '.join(one for one in short if short[one] == reason)}: {reason}"
             for reason in by_reason
         ]
-        return EtcdAwayError(", ".join(short), "; ".join(told))
+        return EtcdAwayError(", ".join(short), "; ".join(faults))
 
     async def close(self) -> None:
         """Ends every connection."""

@@ -49,9 +49,9 @@ _REFUSED_CODES = {
 _BUSY = "etcdserver: too many requests"  # the queue before the proposal is full
 _REFUSED_TEXTS = (
     _BUSY,
-    "grpc: received message larger than max",  # said by the server; this side says it with a capital R
+    "grpc: received message larger than max",  # the server's words; this side writes a capital R
 )
-# Said of a token before the request is carried out; "auth: ..." where 3.4 passes its inner error on.
+# Of a token, before the request is carried out; "auth: ..." where 3.4 passes its inner error on.
 _TOKEN_REFUSED = (
     "etcdserver: invalid auth token",
     "auth: invalid auth token",
@@ -129,7 +129,7 @@ def describe(error: BaseException) -> str:
 
 
 def in_short(words: str) -> str:
-    """The same line for somebody who only wants to know whether etcd is there: common reasons in plain words."""
+    """The same line for users who only want to know whether etcd is there: common reasons in plain words."""
     before, authenticating, _ = words.rpartition("authentication: ")
-    plain = next((told for sign, told in _IN_PLAIN_WORDS.items() if sign in words), None)
+    plain = next((words_for for sign, words_for in _IN_PLAIN_WORDS.items() if sign in words), None)
     return words.rstrip(".") if plain is None else before + authenticating + plain

@@ -1,6 +1,6 @@
 """Writes of many in one transaction, and the halving that finds who is in the way of the others.
 
-How many go together is said by :func:`common.protocol.txn.packed`. A transaction is all or nothing, so one share that
+:func:`common.protocol.txn.packed` says how many go together. A transaction is all or nothing, so one share that
 is refused stops all: they are sent again in halves, down to the one whose compare is false, or that etcd refuses.
 """
 
@@ -27,7 +27,7 @@ class Step:
     txn: Txn
     """Carried out together with those of others; what it would read of a refusal is not read then."""
     done: Callable[[int], None]
-    """Told the revision."""
+    """Given the revision."""
     refused: Callable[[], None]
     """Because of one of its compares."""
     of: str
@@ -37,7 +37,7 @@ class Step:
 async def together(
     client: EtcdClient, steps: Sequence[Step], patience: Patience, put_aside: Callable[[Step, EtcdRefusedError], None]
 ) -> None:
-    """The steps in one transaction, or in as few as the one in the way leaves; each is told what became of it.
+    """The steps in one transaction, or in as few as the one in the way leaves; each is given what became of it.
 
     ``put_aside``: one that etcd refuses for good; an earlier sending of it may be in doubt, and it shows in its
     compares when it is sent again.

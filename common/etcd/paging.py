@@ -32,7 +32,7 @@ _OPEN: Final = b"\0"
 
 @dataclass(slots=True)
 class _Counted:
-    """A range of which etcd has told how many keys it has."""
+    """A range of which etcd has answered how many keys it has."""
 
     end: bytes
     size: int

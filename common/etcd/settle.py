@@ -9,10 +9,10 @@
             carried out, at this revision       done; when the one that did it was sent is not known
             never any more                      not done
             still open                          sent again, until it is one of the others
-            nobody can tell                     UnsettledError
+            that cannot be known                UnsettledError
 
-So what may have been done is never told as not done: an error that says nothing of a doubt is raised only before there
-is one. `settle` is for who needs to know what became of the write; `answered` for who reads etcd's refusal in the same
+So what may have been done is never reported as not done: an error without a doubt in it is raised only before there is
+one. `settle` is for who needs to know what became of the write; `answered` for who reads etcd's refusal in the same
 way with and without a doubt, because it shows what is there now.
 """
 
@@ -43,16 +43,16 @@ class UnsettledError(UnavailableError):
     def __init__(self, message: str, *, refusal: TxnResult | None = None) -> None:
         super().__init__(message)
         self.refusal = refusal
-        """What is there, where etcd has answered and nobody can tell; None: it has not answered in time."""
+        """What is there, where etcd has answered and it cannot be known; None: it has not answered in time."""
 
 
 def is_in_doubt(error: Exception) -> bool:
-    """Whether what failed so may have been carried out. Only for who hands the doubt to somebody who settles it."""
+    """Whether what failed so may have been carried out. Only for who hands the doubt to what settles it."""
     return isinstance(error, EtcdInDoubtError)
 
 
 def is_for_good(error: Exception) -> bool:
-    """Whether etcd would refuse the same again until somebody mends something; False: it is away, busy, or in doubt."""
+    """Whether etcd would refuse the same again until it is mended by hand; False: it is away, busy, or in doubt."""
     return isinstance(error, EtcdRefusedError) and not isinstance(error, EtcdBusyError)
 
 
@@ -79,7 +79,7 @@ class Patience:
     in_doubt: Callable[[Exception], str] = "it may or may not have been carried out ({})".format
     """Its message, with the last error."""
     note: Callable[[Exception], None] = lambda _: None
-    """Told each failure that is waited out."""
+    """Given each failure that is waited out."""
     look_again_s: float | None = None
     """Where a write in doubt is still open, in place of the pause."""
     on_open: Callable[[], None] = lambda: None
@@ -90,7 +90,7 @@ class Patience:
         cls, deadline: float, clock: Clock, in_doubt: Callable[[Exception], str],
         note: Callable[[Exception], None] = lambda _: None,
     ) -> Self:  # fmt: skip
-        """Somebody's who waits for an answer: only a doubt is worth it, and until then; longer with each try."""
+        """Of a user who waits for an answer: only a doubt is worth it, and until then; longer with each try."""
         return cls(
             bears=Bears.DOUBT, pause_s=growing_pause_s, is_over=lambda: clock.monotonic() > deadline,
             in_doubt=in_doubt, note=note,
@@ -159,7 +159,7 @@ async def settle(
     """Sends the transaction, identical each time, until it is known what became of it.
 
     ``earlier``: what a refusal shows of the sendings before; asked only where one of them is in doubt.
-    UnsettledError: the patience is over, or nobody can tell any more. Other errors: it was certainly not carried out.
+    UnsettledError: the patience is over, or it cannot be known. Other errors: it was certainly not carried out.
     """
     tries = _Tries(patience)
     while True:

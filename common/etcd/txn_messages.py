@@ -59,7 +59,7 @@ def reading_request(txn: Txn) -> Any:
     One of reads alone is carried out in the call's own context, and etcd before 3.5.5 dies ("panic: unexpected error
     during txn", its issue 14110) where the caller goes away in the middle of it: a worker that is killed could take the
     member with it. 3.5.5 and 3.5.6 die of another fault there (issue 14891). One with anything else in it goes through
-    the log, where nobody cancels it. The empty one does nothing, needs no permission and makes no revision.
+    the log, where no caller cancels it. The empty one does nothing, needs no permission and makes no revision.
     """
     if len(txn.then) > MAX_READS:
         raise ValueError(f"{len(txn.then)} operations in a transaction that reads only; it takes {MAX_READS}")

@@ -23,7 +23,7 @@ What others decide
     fire_decisions.py           of fires, beside the claims: recorded, offered, passed over; a run that is replaced
     audit_heads.py audit_notes.py
                                 how far each manager's audit chain goes; what `etcron admin` leaves for it
-    tails.py                    whose output somebody looks at
+    tails.py                    of which run a user reads the live output
     sweeps.py                   what is of no use any more goes
 
 What lies in etcd

@@ -27,7 +27,7 @@ class AccessKeys:
         self.links = self.prefix + "links/"
         self.audit = self.prefix + "audit/"
         self.notes = self.prefix + "notes/"
-        """Of whoever has no audit of their own; a manager takes them into its."""
+        """Of `etcron admin`, which has no audit of its own; a manager takes them into its."""
         self.cursors = self.prefix + "cursors"
         """The secret that managers seal cursors with."""
 

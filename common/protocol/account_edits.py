@@ -1,6 +1,6 @@
 """What changes users, service accounts and bindings: guards on what `record_edits` puts in place of what was read.
 
-    if   mod_revision(users/U) is what was read                           nobody changed it meanwhile
+    if   mod_revision(users/U) is what was read                           it has not changed meanwhile
     [and mod_revision of a binding, and of its user, is what was read]    another administrator is there, and stays
     [and no binding was written since they were read]                     U was no administrator, and still is none
     then users/U = the new record (or delete it)
@@ -66,7 +66,7 @@ class Bindings:
 
     @property
     def administering(self) -> Iterator[HeldBinding]:
-        """Those that make somebody an administrator of everything."""
+        """Those that make a user an administrator of everything."""
         return (held for held in self.held if administers(held.binding))
 
     def of(self, subjects: frozenset[Subject]) -> list[HeldBinding]:
@@ -109,10 +109,10 @@ def may_lessen(before: User, after: User) -> bool:
 def an_administrator_remains(
     bindings: Bindings, users: Mapping[str, HeldUser], ways: Ways, *, changed: User | None = None
 ) -> Guards | None:
-    """That somebody administers everything, and stays: compares on who does. None: nobody among these users does.
+    """That a user administers everything, and stays: compares on who does. None: none of these users does.
 
     ``changed``: a user as the transaction leaves them; their own key is compared by it already. A service account does
-    not count: nobody logs in as it.
+    not count: no user logs in as it.
     """
     after = {name: held.user for name, held in users.items()}
     if changed is not None:
@@ -128,7 +128,7 @@ def an_administrator_remains(
 
 
 def _who_by(subject: Subject, users: Mapping[str, User], ways: Ways) -> User | Subject | None:
-    """Somebody who has what this subject is bound to; None: nobody has."""
+    """A user, or the system, that has what this subject is bound to; None: there is none."""
     if subject.kind in _OF_THE_SYSTEM:
         return subject if ways.system else None
     if subject.kind is SubjectKind.SERVICE:

@@ -5,7 +5,7 @@
     pause, delete, another trigger: the link is deleted
 
 At any moment an enabled ``after`` job has a run that holds its lock, or a request. So at most one link is enough, and
-whoever writes one may write over another. An edit writes it in its own transaction:
+a writer of one may write over another. An edit writes it in its own transaction:
 
     the job is (now) an enabled `after` job
         its lock is free    the first link, at once; one that is there stays where the edit does not touch the trigger

@@ -16,7 +16,7 @@ from common.protocol.txn import Guards, Owner, Put, Txn
 from common.protocol.values import MALFORMED, brief, name, whole
 
 ENOUGH: Final = 3
-"""With fewer clocks nobody can tell which of them is wrong."""
+"""With fewer clocks it cannot be known which of them is wrong."""
 MOST: Final = 10_000
 """Processes in one value: what fits into a key of etcd."""
 _MOST_COUNTED: Final = 10**9
@@ -32,14 +32,14 @@ class Measured:
     clock: str
     """Which clock of the process: it gives its clock another name at each start and after each jump."""
     within_ms: int = 0
-    """It may be so much more or less: where all is slow, nobody can know it better."""
+    """It may be so much more or less: where all is slow, it cannot be known better."""
 
     def is_off(self, max_skew_ms: int) -> bool:
         """Whether it is certainly further from the median than this."""
         return abs(self.offset_ms) - self.within_ms > max_skew_ms
 
     def tells_nothing(self, max_skew_ms: int) -> bool:
-        """Whether it may be right as well as off: of a process that has just started, say, nobody knows better."""
+        """Whether it may be right as well as off: of a process that has just started, say."""
         return self.within_ms > max_skew_ms and abs(self.offset_ms) <= self.within_ms
 
 

@@ -48,8 +48,8 @@ class Remembered:
             "expiresMs": self.expires_ms, "fingerprint": self.fingerprint, "status": self.status, "token": self.token,
             "jobCreateRevision": self.job_create_revision, "answer": self.answer, "headers": dict(self.headers),
         }  # fmt: skip
-        told = {name: value for name, value in document.items() if value or name == "expiresMs"}
-        return json.dumps(told, separators=(",", ":")).encode()
+        given = {name: value for name, value in document.items() if value or name == "expiresMs"}
+        return json.dumps(given, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, value: bytes) -> Self:
@@ -70,7 +70,7 @@ class Remembered:
 def _headers(value: object) -> dict[str, str]:
     """ValueError: no answer of ours has them."""
     headers = texts(value)
-    if not all(name in KEPT_HEADERS and said.isascii() and said.isprintable() for name, said in headers.items()):
+    if not all(name in KEPT_HEADERS and one.isascii() and one.isprintable() for name, one in headers.items()):
         raise ValueError("its headers are none of ours")
     if not headers.get("Location", "/api/").startswith("/api/"):
         raise ValueError("it leads somewhere else")

@@ -27,7 +27,7 @@ class Drain:
 
     @classmethod
     def from_json(cls, value: bytes) -> Self:
-        """Read a drain; one that cannot be read is a drain all the same, by nobody knows whom."""
+        """Read a drain; one that cannot be read is a drain all the same, of an unknown user."""
         try:
             document = json.loads(value)
             return cls(

@@ -1,6 +1,6 @@
 """What one edit of a job writes: a single etcd transaction, so that marks never go back, and no fire is lost silently.
 
-    if   mod_revision(jobs/J) is what was read       nobody changed the job meanwhile
+    if   mod_revision(jobs/J) is what was read       the job has not changed meanwhile
     and  marks/J is what was read                    no fire was decided meanwhile
     [and the lock is free, or still that run's]      only of a job that runs `after` its last run
     then jobs/J = the new spec (or delete it),  marks/J = max(old mark, now) but for a save as below,  seen/jobs = J,
@@ -63,7 +63,7 @@ class Stored:
     mark_ms: int | None = None
     """None: there is no mark, or it is not one of ours."""
     taken: frozenset[int] = frozenset()
-    """Plan times after the mark that have a run key all the same (somebody set the mark back by hand)."""
+    """Plan times after the mark that have a run key all the same (the mark was set back by hand)."""
     chained: Chained = field(default_factory=Chained)
 
     @property
@@ -90,13 +90,13 @@ class Stored:
     def seal_of_derived(self, seal: Seal | None) -> Seal | None:
         """What an edit is signed with that keeps the most of what etcd holds: nothing, where that was not signed.
 
-        Else pausing a job would sign what somebody has put into etcd.
+        Else pausing a job would sign whatever was put into etcd.
         """
         return seal if seal is not None and self.is_signed(seal) else None
 
     @property
     def labels(self) -> Mapping[str, str] | None:
-        """The job's; None: there is none, or nobody can read them."""
+        """The job's; None: there is none, or they cannot be read."""
         return None if self.saved is None else self.saved.spec.labels
 
     def planned(self, again: Again | None = None) -> PlannedJob | None:
@@ -175,7 +175,7 @@ class Edit:
             return Fate.UNKNOWN
         edits = there.job.version - before.job.version
         if edits > 1 and self.value is not None:
-            return Fate.UNKNOWN  # the last is somebody else's; one of those before it may have been this one
+            return Fate.UNKNOWN  # the last is another writer's; one of those before it may have been this one
         is_open = edits == 0 and there.mark_ms == before.mark_ms  # the lock may come free, or a run key go
         return Fate.UNKNOWN if is_open else Fate.NEVER
 
@@ -204,7 +204,7 @@ def plan_save(
         return None
     pause = None
     if not spec.enabled:
-        # Whoever edits a paused job does not pause it anew: since when, by whom and why it is paused stays true.
+        # An edit of a paused job does not pause it anew: since when, by whom and why it is paused stays true.
         pause = (before.saved.pause if before.saved else None) or Pause(since_ms=now_ms, by=by)
     seal = seal if not is_derived else before.seal_of_derived(seal)
     return _save(keys, before, spec, pause, change, now_ms=now_ms, by=by, members=members, seal=seal)
@@ -350,7 +350,7 @@ def _kept_mark(before: Stored, spec: JobSpec | None) -> int | None:
     saved, mark_ms = before.saved, before.mark_ms
     if saved is None or mark_ms is None or spec is None or not spec.fires_alike(saved.spec):
         return None
-    return max(mark_ms, saved.anchor_ms)  # the anchor is ahead where somebody has set the mark back by hand
+    return max(mark_ms, saved.anchor_ms)  # the anchor is ahead where the mark was set back by hand
 
 
 def _still_again(saved: SavedJob | None, spec: JobSpec, now_ms: int) -> Again | None:

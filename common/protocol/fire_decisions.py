@@ -95,7 +95,7 @@ def offer(
 
 
 def pass_over(keys: Keys, job: PlannedJob, run_id: RunId, *, mark_ms: int, guards: Sequence[Compare]) -> Txn:
-    """It takes somebody's hand to come to this: a mark that was set back, or a run key that no decision has put."""
+    """Only by hand does it come to this: a mark that was set back, or a run key that no decision has put."""
     assert run_id.plan_ms is not None, "a decision is about planned fires"
     compares = [*_undecided(keys, job, mark_ms, guards), present(keys.run(run_id))]
     return Txn(compares, [_mark(keys, job, run_id.plan_ms)])
@@ -112,7 +112,7 @@ class Replaced(Enum):
     """What a refused `replace` found."""
 
     MOVED = auto()
-    """The lock has changed hands, or somebody has decided."""
+    """The lock has changed hands, or another process has decided."""
     KILLED = auto()
     """The run is to be ended already."""
     OLD_KILL = auto()
@@ -177,7 +177,7 @@ def sequence(
 
 
 def _undecided(keys: Keys, job: PlannedJob, mark_ms: int, guards: Sequence[Compare]) -> list[Compare]:
-    """Nobody has changed the job, or decided more or less than presumed."""
+    """The job has not changed, and no more and no less is decided than presumed."""
     return [*guards, _job(keys, job), value_is(keys.mark(job.sequence), encode_mark(mark_ms))]
 
 

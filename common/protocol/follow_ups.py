@@ -6,8 +6,8 @@
 
 It is written by the very transaction that ends the run: the one that deletes its lock, or, of a run without a lock, the
 one that puts its key as `ended`, or final. That transaction compares the lock's create revision, or the run key's mod
-revision, so it is carried out once, whoever sends it: what follows, follows once. If we die before it, the lock is
-held and whoever settles the run writes it; if we die after it, the request waits in etcd.
+revision, so it is carried out once, whatever sends it: what follows, follows once. If we die before it, the lock is
+held and the process that settles the run writes it; if we die after it, the request waits in etcd.
 
 By the job as it is now, which the transaction compares. Pure.
 """
@@ -33,7 +33,7 @@ from common.protocol.txn import Delete, Guards, KeyValue, Operation, Put, Txn
 from common.verdicts import Verdict
 
 _WITH_ITS_WORKER: Final = (SHUTDOWN, OUT_OF_TOUCH)
-"""Reasons of runs that were killed and that nobody wished an end of."""
+"""Reasons of runs that were killed and whose end no user wished."""
 
 
 class End(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class Facts:
     """As it is now; None: there is none, or none that can be read."""
     mark: KeyValue | None = None
     is_killed: bool = False
-    """Somebody wished an end of the run."""
+    """A user, or a newer fire, wished an end of the run."""
     has_next: bool = False
     """The next attempt is asked for already, or has a run key."""
 

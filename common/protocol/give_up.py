@@ -79,7 +79,7 @@ def while_pending(kill: KeyValue) -> Guards:
 
 
 def while_wished(keys: Keys, wish: GiveUp) -> Guards:
-    """Nobody has taken the wish back."""
+    """The wish is still there."""
     return [create_revision_is(keys.give_up(wish.run_id), wish.revision)]
 
 

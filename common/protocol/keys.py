@@ -91,7 +91,7 @@ class RunId(Struct, frozen=True, order=True, cache_hash=True, gc=False):
 
     @property
     def asked_or_planned_ms(self) -> int:
-        """When it was planned for, or, of a run that was asked for, when it was; 0: that cannot be told."""
+        """When it was planned for, or, of a run that was asked for, when it was; 0: that is not known."""
         text = self.fire[2:].partition("-")[0] if self.fire.startswith("r-") else self.fire
         return int(text) if _is_number(text) else 0
 
@@ -244,7 +244,7 @@ class Keys:
         return f"{self.tails}{worker}/"
 
     def tail(self, worker: str, run: RunId, manager: str) -> str:
-        """That somebody looks at the run's output through this manager."""
+        """That a user looks at the run's output through this manager."""
         return f"{self.tails_of(worker)}{_tail(run)}/{manager}"
 
     def tail_of(self, key: str) -> tuple[RunId, str]:

@@ -114,7 +114,7 @@ def ask(keys: Keys, kill: Kill, there: KeyValue | None = None, *, job_revision: 
 
 
 def earlier(txn: Txn, there: KeyValue | None, refusal: TxnResult) -> Earlier:
-    """What became of an earlier sending of the kill. It goes with the run, so where both are gone nobody can tell."""
+    """What became of an earlier sending of the kill. It goes with the run, so where both are gone it is not known."""
     kill, run, request = refusal.one(0), refusal.one(1), refusal.one(2)
     if kill is not None:
         return kill.mod_revision if txn.has_put(kill) else Fate.UNKNOWN

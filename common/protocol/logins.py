@@ -5,7 +5,7 @@
     then sessions/S = the session, under its lease           and what goes with it: the link is deleted, the user has
                                                              another password, sessions of before are over
 
-So nobody logs in with a password that was changed a moment ago, and a link works once however many use it at a time.
+So no user logs in with a password that was changed a moment ago, and a link works once however many use it at a time.
 
 Pure: functions of what etcd held.
 """
@@ -34,14 +34,14 @@ def make_token(token: Put, *, owner: tuple[str, int], new_owner: Put | None = No
 
 
 def earlier(txn: Txn, refusal: TxnResult) -> Earlier:
-    """What became of an earlier sending of one of these. Nobody else knows the key, and what the transaction stands on
+    """What became of an earlier sending of one of these. Others do not know the key, and what the transaction stands on
     does not become again what it was."""
     now = refusal.one(0)
     return now.mod_revision if now is not None and txn.has_put(now) else Fate.NEVER
 
 
 def end(keys: Sequence[str]) -> Txn:
-    """Sessions and tokens that are over, whoever else ends them at the same time. Its results: how many of each were
+    """Sessions and tokens that are over, even if others end them at the same time. Its results: how many of each were
     there."""
     return Txn([], [Delete(key) for key in keys])
 

@@ -58,7 +58,7 @@ def of_worker(key_prefix: str) -> tuple[Permission, ...]:
         *(Permission(prefix=prefix, may=May.READ) for prefix in (keys.jobs, keys.drains)),
         # Without it the worker does not tell what rules alone ask for: so a role of an older version will do.
         Permission(prefix=keys.rules, may=May.READ, is_needed=False),
-        # And without this one nobody sees what its runs print before they have ended.
+        # And without this one no user sees what its runs print before they have ended.
         Permission(prefix=keys.tails, may=May.READ, is_needed=False),
         *(Permission(prefix=prefix, may=May.READ_AND_WRITE) for prefix in written),
     )

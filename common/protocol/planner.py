@@ -1,6 +1,6 @@
 """What to do first about the undecided fires of one job: a function of (job, mark, now), applied elsewhere.
 
-A decision names the mark that it starts from, so that etcd refuses it when somebody else decided meanwhile: nothing is
+A decision names the mark that it starts from, so that etcd refuses it if another process decided meanwhile: nothing is
 skipped silently, nothing decided twice. Pure: no clock, no I/O. The rules are *Catching up* in
 ``docs/internals/protocol.md`` and ``misfire`` in ``docs/reference/job-model.md``.
 

@@ -83,7 +83,7 @@ class Answer(Enum):
 
     DONE = auto()
     MARK_MOVED = auto()
-    """Somebody has decided more, or less, than presumed."""
+    """More, or less, is decided than presumed."""
     JOB_CHANGED = auto()
     LOCKED = auto()
     LOCK_CHANGED = auto()
@@ -93,9 +93,9 @@ class Answer(Enum):
     NO_SESSION = auto()
     """The session is over."""
     DETACHED = auto()
-    """The session's key has lost its lease; whoever holds the session puts it again."""
+    """The session's key has lost its lease; the worker puts it again."""
     REFUSED = auto()
-    """etcd itself refuses it, for want of a permission, say; somebody has to mend that."""
+    """etcd itself refuses it, for want of a permission, say; an operator has to mend that."""
     NOT_DONE = auto()
     """Certainly not carried out, and for no reason of its own: it may be decided anew."""
 

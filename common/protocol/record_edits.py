@@ -1,6 +1,6 @@
 """What changes a record that managers keep: one in each transaction, in place of what was read.
 
-    if   mod_revision(channels/C) is what was read     nobody changed it meanwhile
+    if   mod_revision(channels/C) is what was read     it has not changed meanwhile
     [and each channel that a rule names is there]       the rule leads somewhere
     [and no rule was written since they were read]      none of them names the channel that goes
     then channels/C = the new record (or delete it)
@@ -44,5 +44,5 @@ def none_written(prefix: str, revision: int) -> Guards:
 
 
 def sweep_as_read(kvs: Sequence[KeyValue]) -> Txn:
-    """Silences that are over: gone, where nobody has put another in place of one. Sent twice, it does no harm."""
+    """Silences that are over: gone, where no other was put in place of one. Sent twice, it does no harm."""
     return Txn([mod_revision_is(kv.key, kv.mod_revision) for kv in kvs], [Delete(kv.key) for kv in kvs])

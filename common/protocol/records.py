@@ -1,4 +1,4 @@
-"""Every record that is made: of a run that ended, or of whose end nobody knows; of fires and requests that did not run.
+"""Every record that is made: of a run that ended, or whose end is not known; of fires and requests that did not run.
 
 All of them are made here, so that a field of the record is filled in one place. What ended a run is the worker's to add
 (:mod:`worker.record.records`).
@@ -56,7 +56,7 @@ def passed_record(job: PlannedJob, decision: Decision, *, now_ms: int, late: str
     """One record for the fires that a decision passes: missed, superseded by a newer one, or closed by the calendar.
 
     None where there are none. ``late``: the reason of missed ones, in other words. Of fires whose start deadline is not
-    over for all of them the record says that newer ones took their place, and then why nobody had taken them.
+    over for all of them the record says that newer ones took their place, and then why no worker had taken them.
     """
     if decision.passed is None:
         return None
@@ -138,7 +138,7 @@ def claimed_record(
 def lost_record(
     run_id: RunId, entry: RunEntry, *, fence: int, reason: str, now_ms: int, command: str, labels: Mapping[str, str]
 ) -> RunRecord:
-    """The record of a run of whose end nobody knows."""
+    """The record of a run whose end is not known."""
     record = claimed_record(
         run_id, entry, fence=fence, status=Verdict.LOST, end_ms=now_ms, command=command, labels=labels
     )  # fmt: skip

@@ -25,13 +25,13 @@ class Origin(StrEnum):
     """Why there is a request."""
 
     OFFERED = "offered"
-    """Nobody took the fire in time: everybody may."""
+    """No worker took the fire in time: every one may."""
     HANDED_ON = "handedOn"
     """The worker that had claimed it could not start it."""
     CATCH_UP = "madeUp"
     """A misfire that the job's policy makes up for."""
     RUN_NOW = "runNow"
-    """Somebody asked for it."""
+    """A user asked for it."""
     RETRY = "retry"
     """The attempt before it failed."""
     RERUN = "rerun"
@@ -58,7 +58,7 @@ class Request:
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
     note: str | None = None
-    """Why somebody asked for it."""
+    """Why the user asked for it."""
     create_ms: int | None = None
     """When the run was asked for; of a retry or rerun: when its first attempt was."""
     args: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Request:
     avoid: str | None = None
     """A worker that takes it only where no other may."""
     grant: Grant | None = None
-    """The manager's signature of a run that somebody asked for."""
+    """The manager's signature of a run that a user asked for."""
     mark_ms: int | None = None
     """Of a retry: the job's mark when its lock came free. A newer fire that was decided since has taken its place."""
     revision: int = 0
@@ -170,7 +170,7 @@ def scope_of(spec: JobSpec) -> str:
 
 
 def read_grant(value: object) -> Grant | None:
-    """None where it is none: then nobody has granted the run."""
+    """None where it is none: then no manager has granted the run."""
     try:
         return None if value is None else msgspec.convert(value, Grant)
     except msgspec.ValidationError:

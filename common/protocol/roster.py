@@ -25,7 +25,7 @@ class Left(StrEnum):
     """How a worker left."""
 
     STOPPED = "stopped"
-    """It was stopped, and said so."""
+    """It was stopped, and has written so."""
     DRAINED = "drained"
     """It was stopped while it was drained."""
     GONE = "gone"
@@ -101,5 +101,5 @@ def went(keys: Keys, worker: str, entry: RosterEntry | None, *, known_revision: 
 
 
 def take_leave(keys: Keys, entry: RosterEntry, session: Owner) -> Txn:
-    """Together with its session's key, so that nobody takes it for gone."""
+    """Together with its session's key, so that the steward does not take it for gone."""
     return Txn([session.alive], [Delete(session.key), Put(keys.roster_entry(entry.worker), entry.to_json())])

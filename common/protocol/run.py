@@ -22,7 +22,7 @@ from common.protocol.values import LARGEST, LONGEST_NAME, MALFORMED, brief, inst
 from common.verdicts import Verdict
 
 _Instant: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]
-"""Milliseconds since the epoch, as whoever reads an entry may rely on."""
+"""Milliseconds since the epoch, as every reader of an entry may rely on."""
 _Number: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)]
 _Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 _T = TypeVar("_T")
@@ -82,7 +82,7 @@ class RunRecord(Struct, frozen=True, kw_only=True, gc=False):
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
     note: str | None = None
-    """Of a run that somebody asked for: why."""
+    """Of a run that a user asked for: why."""
     reason: str | None = None
     """Why a fire was skipped or missed, a run killed or lost: a short stable phrase, details after a colon."""
     range_end_ms: int | None = None
@@ -130,7 +130,7 @@ class RunRecord(Struct, frozen=True, kw_only=True, gc=False):
         return record
 
     def _check_types(self) -> None:
-        """ValueError: whoever sorts, counts or delivers it would meet it there, and could not go on."""
+        """ValueError: what sorts, counts or delivers it would meet it there, and could not go on."""
         for attribute, value, kind in zip(self.__struct_fields__, astuple(self), _KINDS, strict=True):
             if not isinstance(value, kind):
                 raise ValueError(f"{attribute} is {value!r:.40}")
@@ -161,7 +161,7 @@ _DOCUMENT_NAMES = tuple(map(_DOCUMENT_FIELDS.get, RunRecord.__struct_fields__))
 _WIDER: Mapping[str, Any] = {
     "cpu_seconds": int | float | None, "count_is_minimum": bool | None, "late": bool | None, "labels": dict,
 }  # fmt: skip
-"""What a field may be as somebody else may have written it; of the others as it is declared."""
+"""What a field may be as another program may have written it; of the others as it is declared."""
 _KINDS = tuple(_WIDER.get(attribute, kind) for attribute, kind in get_type_hints(RunRecord).items())
 _LEFT_OUT_WHEN: Mapping[str, object] = {"countIsMinimum": False, "late": False}
 
@@ -188,7 +188,7 @@ class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
     note: str | None = None
-    """Why somebody asked for the run."""
+    """Why the user asked for the run."""
     create_ms: _Instant | None = None
     """When the run was asked for; None: when it was claimed."""
     args: tuple[str, ...] = ()
@@ -198,7 +198,7 @@ class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     labels: Mapping[str, str] = field(default_factory=dict)
     """The job's, as it was claimed; a version that did not write them leaves them out, as a job without any does."""
     grant: Grant | None = None
-    """The manager's signature of a run that somebody asked for."""
+    """The manager's signature of a run that a user asked for."""
     scope: str | None = None
     """As its request's."""
 

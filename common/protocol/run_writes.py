@@ -70,7 +70,7 @@ class LeftRun:
 def still_own(kv: KeyValue | None, *, fence: int, instance: str) -> RunEntry | None:
     """What the run key says, where it is still this run's own, as a write of ours may have left it.
 
-    None where somebody has given the run up: then the key is gone, made anew, or carries the verdict.
+    None where the run was given up: then the key is gone, made anew, or carries the verdict.
     """
     if kv is None or kv.create_revision != fence:
         return None
@@ -103,7 +103,7 @@ def hand_on(keys: Keys, run: ClaimedRun, *, now_ms: int) -> Txn:
 
 
 def handed_on(run: ClaimedRun, *, now_ms: int) -> Request:
-    """The request for a claimed run that was not started: for the same run, by whoever has the slots now."""
+    """The request for a claimed run that was not started: for the same run, by a worker that has the slots now."""
     former, entry = run.request, run.entry
     return Request(
         run_id=run.run_id, job_create_revision=run.job.create_revision, not_before_ms=now_ms,

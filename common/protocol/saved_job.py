@@ -56,7 +56,7 @@ class JobVersion:
     ended_by: str | None
     ended_with: EditKind
     paused_reason: str | None = None
-    """Why it was paused, where it was and somebody said why."""
+    """Why it was paused, where it was and the user gave a reason."""
     signature: Signature | None = None
     """Of the manager that saved it."""
     beside: str = ""
@@ -317,7 +317,7 @@ def first_attempt(again: Again | None, plan_ms: int) -> int:
 
 
 def _take_pause(document: dict[str, object]) -> Pause | None:
-    """What the document says of a pause, taken out of it; nonsense says nothing, and harms nobody."""
+    """What the document says of a pause, taken out of it; nonsense says nothing, and harms no other job."""
     since_ms, by = document.pop("pausedMs", None), document.pop("pausedBy", None)
     reason = document.pop("pausedReason", None)
     if not is_instant(since_ms):

@@ -84,13 +84,13 @@ class Signature:
 
 
 class Grant(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A manager's signature for a run that somebody asked for; it goes along with retry, rerun and hand-on."""
+    """A manager's signature for a run that a user asked for; it goes along with retry, rerun and hand-on."""
 
     key: str
     value: str
     not_before_ms: int
     expires_ms: int
-    """Past it, nobody runs it."""
+    """Past it, no worker runs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Trust:
     keys: Verifies
 
     def key_fault(self, signature: Signature | Grant | None) -> str | None:
-        """What can be told without reckoning."""
+        """What is known without reckoning."""
         if signature is None:
             return "is not signed"
         return None if self.keys.knows(signature.key) else f"is signed with key {signature.key:.40}, not known here"
@@ -172,7 +172,7 @@ class Seal:
         )  # fmt: skip
 
     def run(self, run: AskedRun, *, not_before_ms: int, expires_ms: int) -> Grant:
-        """The signature of a run that somebody asked for."""
+        """The signature of a run that a user asked for."""
         value = _encoded(self.signer.sign(_of_run(self.trust.cluster, run, not_before_ms, expires_ms)))
         return Grant(key=self.signer.key, value=value, not_before_ms=not_before_ms, expires_ms=expires_ms)
 
@@ -215,8 +215,8 @@ def _of_kill(cluster: str, job: str, at_ms: int, document: Mapping[str, Any]) ->
 
 
 def _message(kind: str, cluster: str, job: str, generation: int, digests: Mapping[str, str]) -> bytes:
-    said = {"is": _VERSION, "kind": kind, "cluster": cluster, "name": job, "generation": generation, **digests}
-    return canonical(said)
+    message = {"is": _VERSION, "kind": kind, "cluster": cluster, "name": job, "generation": generation, **digests}
+    return canonical(message)
 
 
 def _encoded(signature: bytes) -> str:

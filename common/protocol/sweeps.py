@@ -43,7 +43,7 @@ def dead_session(key: str, revision: int) -> Txn:
 
 
 def mark_of_no_job(keys: Keys, mark: KeyValue, job: str, *, guards: Guards) -> Txn:
-    """While there is no such job, and nobody has moved the mark."""
+    """While there is no such job, and the mark has not moved."""
     return Txn([*guards, absent(keys.job(job)), value_is(mark.key, mark.value)], [Delete(mark.key)])
 
 
@@ -57,7 +57,7 @@ def mark_of_no_worker(keys: Keys, mark: KeyValue, worker: str, *, guards: Guards
 
 
 def missed_something(keys: Keys, watched: Watched, *, guards: Guards) -> Txn:
-    """The sentinel: whoever watches the prefix reads all of it again."""
+    """The sentinel: those that watch the prefix read all of it again."""
     return Txn(guards, [Put(keys.seen(watched), b"")])
 
 

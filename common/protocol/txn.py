@@ -61,7 +61,7 @@ Guards: TypeAlias = Sequence[Compare]
 
 
 class Owner(Protocol):
-    """Whoever holds a lease and a key under it: a session."""
+    """A session: it holds a lease and a key under it."""
 
     key: str
     lease_id: int
@@ -100,7 +100,7 @@ class Get(Struct, frozen=True, gc=False):
 
 
 class KeyRead(Struct, frozen=True, gc=False):
-    """What a `GetKey` has found. It is no tuple of `KeyValue`, so that nobody takes a value or a lease out of it."""
+    """What a `GetKey` has found. It is no tuple of `KeyValue`, so that no reader takes a value or a lease out of it."""
 
     key: KeyRevisions | None
 
@@ -150,7 +150,7 @@ class Fate(Enum):
     OPEN = auto()
     """It was not carried out so far, and still may be."""
     UNKNOWN = auto()
-    """Nobody can tell any more: what it would have put may have been put, and changed or deleted since."""
+    """It cannot be known any more: what it would have put may have been put, and changed or deleted since."""
 
 
 Earlier: TypeAlias = int | Fate

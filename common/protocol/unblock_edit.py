@@ -1,9 +1,9 @@
-"""The one edit with which a job's mark goes back: somebody's clock was wrong, and the job would not fire until then.
+"""The one edit with which a job's mark goes back: a clock was wrong, and the job would not fire until then.
 
     if   the job's revision and the old marks are what was read
     then marks/J = now,  jobs/J = the same spec with anchorMs = now and `again`,  seen/jobs = J,  versions/J/<revision>
          marks/J~<worker> = now          those of a broadcast job's own sequences that lie ahead
-         requests/J/next/1               of an `after` job: anew, for its time was told by the same clock
+         requests/J/next/1               of an `after` job: anew, for its time came from the same clock
          runs/J/<lo>/1 = missed          the fires since the newest that is known to be decided, one record
 
 The job's new revision makes every worker read the mark afresh, and refuses what was planned with the old one. Fires up
@@ -146,7 +146,7 @@ def _again(saved: SavedJob, started: Started, *, until_ms: int, now_ms: int) -> 
 def _missed(
     before: Stored, decided_ms: int | None, again: Again | None, *, now_ms: int, by: str
 ) -> RunRecord | None:  # fmt: skip
-    """One record for the fires since then that nobody could claim, for the mark lay behind them."""
+    """One record for the fires since then that no worker could claim, for the mark lay behind them."""
     saved = before.saved
     if decided_ms is None or saved is None or not saved.spec.enabled or saved.spec.broadcast:
         return None
@@ -169,7 +169,7 @@ def _edit(
     keys: Keys, before: Stored, after: SavedJob, *, now_ms: int, by: str
 ) -> tuple[list[Compare], list[Operation]]:
     job, mark = keys.job(before.name), keys.mark(before.name)
-    # As if it had no link: the time in the one that is there was told by the clock that was wrong.
+    # As if it had no link: the time in the one that is there came from the clock that was wrong.
     unchained = Chained(lock=before.chained.lock)
     chain = edit_chain(keys, before.job, before.saved, unchained, after.spec, now_ms=now_ms, name=before.name)
     compares = [

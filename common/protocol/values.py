@@ -1,8 +1,8 @@
 """What a value in etcd, or in the log store, has to be before anything is done with it.
 
-Whoever reads one has to do with what anybody may have written: a later version, a script, a person. A reader gives what
+It may have been written by a later version, a script, a person. A reader gives what
 is safe for all that comes of it (a date, a number for the log store, a key, an answer in JSON), or raises ValueError;
-so nobody behind it looks again. Pure: standard library and its neighbours.
+so no caller looks again. Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MALFORMED: Final = (LookupError, TypeError, AttributeError, ValueError, Arithmet
 LARGEST: Final = (1 << 63) - 1
 """The largest number that the log store, and an answer of etcd, has room for."""
 LONGEST_WORDS: Final = 2_000
-"""Characters of what somebody says: who, and why."""
+"""Characters of what a user writes: who, and why."""
 LONGEST_NAME: Final = 400
 _DEEPEST: Final = 50
 
@@ -54,10 +54,10 @@ def number(value: object) -> float:
 
 def name(value: object, *, longest: int = LONGEST_NAME) -> str:
     """A text that may be part of a key."""
-    said = text(value)
-    if len(said) > longest or (not said.isascii() and any("\ud800" <= one <= "\udfff" for one in said)):
+    found = text(value)
+    if len(found) > longest or (not found.isascii() and any("\ud800" <= one <= "\udfff" for one in found)):
         raise ValueError(f"{_shown(value)} is no name of at most {longest} characters")
-    return said
+    return found
 
 
 def text(value: object) -> str:
@@ -68,7 +68,7 @@ def text(value: object) -> str:
 
 
 def words(value: object) -> str:
-    """What somebody says: of what nobody could write down again only what can be, and no more than `LONGEST_WORDS`."""
+    """What a user writes: without what cannot be written down again, and no more than `LONGEST_WORDS`."""
     return text(value)[:LONGEST_WORDS].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -84,7 +84,7 @@ def texts(value: object) -> dict[str, str]:
 
 
 def tree(value: object) -> dict[str, Any]:
-    """Any object, no deeper than whoever writes it anew, or shows it, can go."""
+    """Any object, no deeper than what writes it anew, or shows it, can go."""
     if not isinstance(value, dict):
         raise ValueError(f"{_shown(value)} is no object")
     level: list[object] = [value]

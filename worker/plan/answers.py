@@ -101,7 +101,7 @@ class Answers:
         if result.answer is Answer.DONE:
             self._carried_out(result, session)
         elif result.answer is Answer.DETACHED and result.found is not None and self._told_detached is not session:
-            # Told once a session: all of its fires are given up so, until its key is put again.
+            # Logged once a session: all of its fires are given up so, until its key is put again.
             self._told_detached = session
             lease, own = result.found.lease, session.lease_id
             extra = {"action": "fires.detached", "key": session.key, "lease": f"{lease:x}", "own": f"{own:x}"}
@@ -140,7 +140,7 @@ class Answers:
                 pending.waited &= decision.claim_ms is None
             case Answer.MARK_MOVED if result.mark_ms is not None and result.mark_ms >= pending.job.anchor_ms:
                 pending.base_ms, pending.blocker = result.mark_ms, None
-            # Until the steward has mended the mark, the session its key, or somebody what etcd has refused it for:
+            # Until the steward has mended the mark, the session its key, or an operator what etcd has refused it for:
             case Answer.MARK_MOVED | Answer.DETACHED | Answer.REFUSED:
                 pending.give_up()
                 self._pending_jobs.put_cue(self._clock.wall_ms() + _LOOK_AGAIN_MS, Cue.LOOK, pending, 0)

@@ -1,4 +1,4 @@
-"""The boot of this machine: the kernel's name for it, and how long ago it was by a clock that nobody sets."""
+"""The boot of this machine: the kernel's name for it, and how long ago it was by a clock that is never set."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """This worker's own sequences of the broadcast jobs: the mark of each is put in place before a fire of it is decided.
 
 A broadcast job fires on every eligible worker, in a sequence of its own there, ``<job>~<worker>``: with its own mark,
-lock and records. Nobody else decides anything in it. Owed are the fires since the worker began to take fires, strictly
+lock and records. No other worker decides in it. Owed are the fires since the worker began to take fires, strictly
 after the anchor of the save:
 
     the worker begins (session, end of a drain)   mark = max(mark, anchor, now), and no record of what it was away for
@@ -237,7 +237,7 @@ class Broadcast:
         if step.record is not None:
             if result.succeeded:
                 self._on_record(step.record, result.revision)
-            elif fire_decisions.is_in_the_way(result):  # somebody has set the mark back by hand
+            elif fire_decisions.is_in_the_way(result):  # the mark was set back by hand
                 self._taken[step.name] = step.record.plan_ms
         return result.succeeded
 

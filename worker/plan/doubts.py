@@ -63,7 +63,7 @@ class Doubts:
         """Proposals in doubt now."""
 
     async def settle(self, batch: Batch[Session], listener: DoubtListener) -> None:
-        """Ends when nothing of the batch can be carried out any more that was not told."""
+        """Ends when nothing of the batch can be carried out any more that was not answered."""
         extra = {"action": "claim.in_doubt", "fires": len(batch.proposals)}
         _log.warning("%d decisions are in doubt: etcd gave no answer", len(batch.proposals), extra=extra)
         self.count += len(batch.proposals)
@@ -105,7 +105,7 @@ class Doubts:
                 listener.won_late(result, batch.session)
 
     async def _look(self, batch: Batch[Session]) -> tuple[Sequence[Result], bool]:
-        """What became of the batch as far as can be told, and whether that is the last word."""
+        """What became of the batch as far as it is known, and whether that is the last word."""
         try:
             return await answered(partial(self._sent_again, batch), _PATIENT)
         except EtcdRefusedError:

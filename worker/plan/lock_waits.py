@@ -59,7 +59,7 @@ class LockPoll:
         self._some = asyncio.Event()
 
     def add(self, waiter: LockWaiter) -> None:
-        """Have it told from now on."""
+        """It hears of locks from now on."""
         self._waiters.append(waiter)
 
     def wake(self) -> None:
@@ -76,11 +76,11 @@ class LockPoll:
         while True:
             await self._some.wait()
             await asyncio.sleep(LOOK_AT_LOCKS_S)
-            with suppress(EtcdError, UnavailableError):  # whoever decides finds out as well
+            with suppress(EtcdError, UnavailableError):  # what decides finds out as well
                 await self.look()
 
     async def look(self) -> None:
-        """One read for all, and each is told."""
+        """One read for all; each hears of its own."""
         wanted = [(waiter, waiter.waits_for_locks()) for waiter in self._waiters]
         sequence_of = {self._keys.lock(sequence): sequence for _, sequences in wanted for sequence in sequences}
         if not sequence_of:
@@ -239,7 +239,7 @@ class FiresAtLocks:
             self._waiting[pending].killed = lock.create_revision
 
     def _moved(self, pending: PendingJob, mark_ms: int | None) -> None:
-        """The lock has changed hands, or somebody has decided: what is left is tried anew."""
+        """The lock has changed hands, or another process has decided: what is left is tried anew."""
         if pending.busy or pending.gone or not pending.parked:
             return
         if mark_ms is not None:

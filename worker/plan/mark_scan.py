@@ -6,7 +6,7 @@ their marks are read: together the workers read each mark twice, however many wo
 
 A catalog that is looked at as a whole comes in the order of its names, or nearly so: its marks are read as a range,
 a thousand neighbours by one request, which costs etcd and this process far less than asking for each key. Where the
-range holds mostly marks that nobody wants, the rest is asked for by name. A few neighbours tell which it is: etcd
+range holds mostly marks that are not wanted, the rest is asked for by name. A few neighbours tell which it is: etcd
 counts whatever a range holds, so that a thousand marks here and there, which are the share of one worker of many,
 would cost it a walk over nearly all of them.
 """

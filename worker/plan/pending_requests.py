@@ -3,7 +3,7 @@
 The steward alone also asks which jobs have a request whose time has come; they are found without looking at those
 whose time has not:
 
-    nobody asks --begin--> not looked at yet --not due--> expected at a time --it has come--> due
+    not asked ----begin--> not looked at yet --not due--> expected at a time --it has come--> due
         ^                        ^                              ^                              |
         |                        +--- too much has piled up ----+------ the clock went back ---+
         +--end---- from anywhere
@@ -107,13 +107,13 @@ class DueJobs:
         """Jobs that were due at the last look, or have not been looked at."""
 
     def begin(self) -> None:
-        """From now on somebody asks: every job is looked at once."""
+        """The steward asks from now on: every job is looked at once."""
         self._is_asked = True
         self._times.clear()
         self._due = dict.fromkeys(self._lineups)
 
     def end(self) -> None:
-        """Nobody asks any more."""
+        """The steward asks no more."""
         self._is_asked = False
         self._times.clear()
         self._due.clear()
@@ -192,7 +192,7 @@ class PendingRequests:
     def remind(self, job: str, at_ms: int) -> None:
         """Another request of the job is ready then.
 
-        Nothing to do where the job comes up before: whoever plans it then says so again. So a request of next month
+        Nothing to do where the job comes up before: planning it then reminds again. So a request of next month
         takes no room for each that comes and goes until then.
         """
         times = self._reminders.setdefault(job, set())

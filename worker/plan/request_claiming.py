@@ -138,7 +138,7 @@ class Counted:
         self._claiming.unsettled -= 1
 
     def leave(self) -> None:
-        """It takes no slots, and stands in nobody's way; once is enough."""
+        """It takes no slots, and stands in no other's way; once is enough."""
         if self._counts:
             self._counts = False
             self._claiming.sending -= 1

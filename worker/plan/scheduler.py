@@ -175,7 +175,7 @@ class Scheduler:
             self._pending_jobs.line.join(pending)
 
     def look_afresh(self, reason: str, *, after_a_gap: bool = False) -> None:
-        """Read all marks and decide what nobody has: after a start, a new membership, a clock jump, an outage."""
+        """Read all marks and decide what is undecided: after a start, a new membership, a clock jump, an outage."""
         self._wants_look = reason
         self._gap_since_look |= after_a_gap
         self._must_read_marks |= after_a_gap
@@ -360,13 +360,13 @@ class Scheduler:
     # Decide
 
     def _decide(self, session: Session, now_ms: int) -> int | None:
-        """Decides what may be decided now; the wall time at which to do so again, though nobody rings."""
+        """Decides what may be decided now; the wall time at which to do so again, though nothing rings."""
         now = self._clock.monotonic()
         has_enough = self._table.has_enough(now)
         if not has_enough or now >= self._holds_until:
             self._holds_until = now + ENOUGH_FOR_S
             self._propose(session, now_ms, claims=not has_enough)
-        # Else nobody rings if what it waits for does not end: runs that take long, say.
+        # Else nothing rings if what it waits for does not end: runs that take long, say.
         return now_ms + math.ceil((self._holds_until - now) * 1000) if has_enough else None
 
     def _propose(self, session: Session, now_ms: int, *, claims: bool) -> None:

@@ -90,7 +90,7 @@ class Sending:
         for result in results:
             self._tell(result, batch)
         if again:
-            # Where nobody is ruled out, and yet it was refused, one has a run key in its way: each alone tells which.
+            # Where none is ruled out, and yet it was refused, one has a run key in its way: each alone tells which.
             left = [again] if results else [[proposal] for proposal in again]
             await asyncio.gather(*(self._decide(batch, some) for some in left))
         return True
