@@ -49,6 +49,7 @@ from manager.use_cases.run_now import RunNow
 from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.alerts import AlertBoard
+from manager.views.cached_read import CachedRead
 from manager.views.durations import Durations
 from manager.views.ending import EndingRunsView
 from manager.views.failing import FailingJobs
@@ -60,7 +61,6 @@ from manager.views.output import Outputs
 from manager.views.pending import Pending
 from manager.views.rows import Rows
 from manager.views.run_list import RunLists
-from manager.views.shared import Shared
 from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
 from manager.watch.events import EventHub
@@ -108,7 +108,7 @@ class Parts:
     alerts: AlertBoard
     drains: DrainService
     inventory: Inventory
-    fleet: Shared[Fleet]
+    fleet: CachedRead[Fleet]
     watching: Watching
     rows: Rows
     run_lists: RunLists

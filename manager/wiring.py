@@ -76,6 +76,7 @@ from manager.use_cases.run_now import RunNow
 from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.alerts import AlertBoard
+from manager.views.cached_read import CachedRead
 from manager.views.cursors import SealedCursors
 from manager.views.durations import Durations
 from manager.views.ending import EndingRunsView, shown
@@ -90,7 +91,6 @@ from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
 from manager.views.shapes import running_views
-from manager.views.shared import Shared
 from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
 from manager.watch.catalog import Catalog
@@ -305,7 +305,7 @@ def make_parts(
         silences=SilenceService(kept, keys, watching.catalog),
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
-        fleet=Shared(inventory.fleet, clock, _FLEET_S),
+        fleet=CachedRead(inventory.fleet, clock, _FLEET_S),
         watching=watching,
         rows=Rows(watching, history, ending, orders, standstill=lambda: health.standstill, clock=clock),
         run_lists=RunLists(watching, history, ending, clock=clock),

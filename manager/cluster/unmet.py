@@ -15,8 +15,8 @@ from common.protocol.planner import undecided
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue
 from manager.cluster.jobs_health import Fits
+from manager.views.cached_read import CachedRead
 from manager.views.fire_verdicts import newest_due_ms
-from manager.views.shared import Shared
 from manager.watch.watching import Watching
 
 _MOST: Final = 500
@@ -34,7 +34,7 @@ class Unmet:
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
-        self._names = Shared(self._late, clock, _SECONDS)
+        self._names = CachedRead(self._late, clock, _SECONDS)
 
     async def count(self, rights: Rights) -> int:
         """Those that a caller may know of, of the first 500; EtcronError: it is not known."""

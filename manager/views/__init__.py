@@ -12,7 +12,7 @@ failing.py                      the jobs that fail, by what went wrong
 alerts.py                       open alerts, and what waits to be told
 timelines.py                    lanes over a span of time: what ran, what runs, what is to come
 forecasts.py                    what the fires to come want, and whose they are
-shared.py                       an answer of a server that all get who ask within a while
+cached_read.py                  an answer of a server that all get who ask within a while
 cursors.py                      cursors that name what a caller may not know of, sealed
 fires.py fire_verdicts.py       the fires of one job, and why one did not run: what is read, and what that says
 calendar.py                     a job's fires by day, and the changes of its clocks

@@ -13,7 +13,7 @@ from common.runlog import RunLog
 from common.runlog.alerts import ended_alerts, open_alerts
 from common.runlog.causes import cause_of
 from common.runlog.notices import ChannelCounts, NoticeCounts
-from manager.views.shared import Shared
+from manager.views.cached_read import CachedRead
 
 _ALERTS_S: Final = 1.0
 _COUNTS_S: Final = 10.0
@@ -70,11 +70,11 @@ class AlertBoard:
 
     def __init__(self, runlog: RunLog, clock: Clock, *, exists: Callable[[str], bool]) -> None:
         """``exists``: whether there is such a channel; what its messages came to is of no more use where it is gone."""
-        self._alerts = Shared(runlog.alerts.read, clock, _ALERTS_S)
+        self._alerts = CachedRead(runlog.alerts.read, clock, _ALERTS_S)
         self._runlog = runlog
         self._exists = exists
-        self._waiting = Shared(self._look, clock, _COUNTS_S)
-        self._channels = Shared(runlog.notices.by_channel, clock, _ALERTS_S)
+        self._waiting = CachedRead(self._look, clock, _COUNTS_S)
+        self._channels = CachedRead(runlog.notices.by_channel, clock, _ALERTS_S)
 
     async def open(self) -> Sequence[Alert]:
         """The newest first."""

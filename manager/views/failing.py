@@ -16,9 +16,9 @@ from common.clock import Clock
 from common.errors import EtcronError
 from common.runlog import FailingJob, JobResults
 from common.words.progress import without_progress
+from manager.views.cached_read import CachedRead
 from manager.views.history import History, is_seen, read_run_id
 from manager.views.rows import MAX_FAILING, seen_results
-from manager.views.shared import Shared
 from manager.watch.catalog import Catalog
 
 MOST_LOOKED_AT: Final = 1_000
@@ -78,7 +78,7 @@ class FailingJobs:
     def __init__(self, history: History, catalog: Catalog, *, clock: Clock) -> None:
         self._history = history
         self._catalog = catalog
-        self._found = Shared(self._read, clock, _KEPT_S)
+        self._found = CachedRead(self._read, clock, _KEPT_S)
         self._lines: OrderedDict[str, tuple[str, dict[str, Any]]] = OrderedDict()
 
     async def seen(self, rights: Rights, *, since_s: float = -math.inf) -> SeenFailing:

@@ -1,4 +1,4 @@
-"""An answer of a server that is shared by all who ask within a while: one read, however many pages are open."""
+"""An answer of a server that is read once for all that ask within a while, however many pages are open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from common.errors import EtcronError
 T = TypeVar("T")
 
 
-class Shared(Generic[T]):
+class CachedRead(Generic[T]):
     """An answer, for so long, also that there was none; who asks meanwhile gets the same."""
 
     def __init__(self, read: Callable[[], Awaitable[T]], clock: Clock, seconds: float) -> None:
