@@ -7,7 +7,7 @@ What is guaranteed
                 (UnavailableError, EtcdRefusedError) or is in doubt (EtcdInDoubtError): then send it again, identical.
     session     While `session.alive` is true in etcd, the session's key has existed without interruption since
                 `session.incarnation`, and no other session has had either.
-    mirror      A consumer is told, in the order of revisions, every state of a key that lasted, whatever happens to
+    mirror      A consumer is given, in the order of revisions, every state of a key that lasted, whatever happens to
                 the watch; never an older state after a newer one.
     election    At no revision do two candidates hold the key; `election.leads_compare` is true for one of them at most.
     settle      What may have been done is never reported as not done: a write in doubt is sent again, identical, until

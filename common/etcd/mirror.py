@@ -1,13 +1,13 @@
-"""The mirror: tells its owner every change under a prefix, in order, whatever happens to the watch.
+"""The mirror: gives its consumer every change under a prefix, in order, whatever happens to the watch.
 
-It watches from a revision on and reads what was there before; what the watch brings meanwhile is told after the
-reading, so that one which takes longer than etcd keeps revisions arrives all the same. When the watch ends, it backs
-off with jitter and goes on:
+It watches from a revision on and reads what was there before; what the watch brings meanwhile is delivered after
+the reading, so that one which takes longer than etcd keeps revisions arrives all the same. When the watch ends, it
+backs off with jitter and goes on:
 
-    an error, a clean end, silence                  watches from the revision after the one up to which it has told all
-    compaction, a watch that etcd refuses,          reads again, compares with what has been told, watches from there
+    an error, a clean end, silence                  watches from the revision after the last that is delivered in full
+    compaction, a watch that etcd refuses,          reads again, compares with what was delivered, watches from there
     a sentinel or a count that does not match,
-    an etcd that is behind what was told
+    an etcd that is behind what was delivered
 
 So a consumer sees changes only, never a restart; of several writes to one key that arrive together, or before a
 reading, it sees the last; a key deleted and made again as one change (`new.create_revision` tells); and of a key that
@@ -41,7 +41,7 @@ T = TypeVar("T")
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 5.0
 AT_ONCE = 50
-"""Changes told without a pause (more where one transaction made more): a few milliseconds of a consumer that parses."""
+"""Changes delivered without a pause (more where one transaction made more): some ms of a consumer that parses."""
 _QUESTIONS = 2
 """So many are unanswered before it is given up: one may have been asked just now."""
 _DELETE = 1
@@ -49,11 +49,11 @@ _DELETE = 1
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """One key that is not as the consumer was last told."""
+    """One key that is not as it was last delivered to the consumer."""
 
     key: str
     old_mod: int | None
-    """The mod revision that was told before, or None: it was not there."""
+    """The mod revision that was delivered before, or None: it was not there."""
     new: KeyValue | None
     """What is there now, or None: it was deleted."""
 
@@ -80,12 +80,12 @@ class _OutOfStepError(_InterruptedError):
 
 
 class Mirror:
-    """Keeps its owner in step with a prefix; knows of each key only the revision that it has told.
+    """Keeps its owner in step with a prefix; knows of each key only the revision that it has delivered.
 
     `on_changes` is called in the event loop with a list of changes, each key at most once in it; it must not block.
     Of very many changes it is given some at a time; what one transaction has written comes together.
     Where it raises, each change of that list is given to it again alone, and `on_error` is called (and a line logged)
-    for those that raise again: so one bad key harms nobody else. It must therefore bear to be told a change twice.
+    for those that raise again: so one bad key harms no other. It must therefore bear to be given a change twice.
     """
 
     def __init__(
@@ -101,42 +101,42 @@ class Mirror:
     ) -> None:
         self.prefix = prefix
         self.synced = asyncio.Event()
-        """Set once the consumer has been told everything that the first complete reading found."""
+        """Set once the consumer has been given everything that the first complete reading found."""
         self.revision = 0
-        """The consumer has been told everything up to this revision of etcd (and perhaps something later).
+        """The consumer has been given everything up to this revision of etcd (and perhaps something later).
 
         It only grows, but where etcd is restored from a backup.
         """
         self.last_alive = clock.monotonic()
         """The monotonic time of the newest message from etcd."""
         self.newest_mod_revision = 0
-        """The greatest revision of a write under the prefix, deletions included, that was told."""
+        """The greatest revision of a write under the prefix, deletions included, that was delivered."""
         self.readings = 0
         """Complete readings so far; more than one means that the watch was interrupted."""
         self.misses = 0
-        """Changes that a reading found although the watch had told later ones: it had lost them."""
+        """Changes that a reading found although the watch had brought later ones: it had lost them."""
         self._client = client
         self._on_changes = on_changes
         self._on_error = on_error
         self._clock = clock
         self._timings = timings or MirrorTimings()
         self._page = page
-        self._told: dict[str, int] = {}
-        self._told_in_turn = 0
+        self._delivered: dict[str, int] = {}
+        self._delivered_in_turn = 0
         self._expected: tuple[int, float] | None = None  # a sentinel's revision, and when it was first read
         self._interrupted = False  # whether it is out of step
         self._goes_on = False
-        """Whether a watch from `_told_up_to` on tells all that has not been told."""
+        """Whether a watch from `_delivered_up_to` on brings all that has not been delivered."""
         self._held: dict[bytes, Any] | None = None
         """While it is reading: the last event of each key that the watch has brought."""
-        self._told_up_to = 0
+        self._delivered_up_to = 0
         """`revision`, or a later one up to which a sentinel has shown that nothing was missed."""
         self._wish: str | None = None
         self._wished = asyncio.Event()
 
     def __len__(self) -> int:
         """How many keys the consumer knows of."""
-        return len(self._told)
+        return len(self._delivered)
 
     @property
     def silent_s(self) -> float:
@@ -144,7 +144,7 @@ class Mirror:
         return self._clock.monotonic() - self.last_alive
 
     def resync(self, reason: str) -> None:
-        """Reads the prefix again soon, and tells what differs."""
+        """Reads the prefix again soon, and delivers what differs."""
         self._wish = reason
         self._wished.set()
 
@@ -158,7 +158,7 @@ class Mirror:
         remembers it, and by itself reads again should it not have arrived within the grace.
         """
         if self.revision >= sentinel_mod_revision:
-            self._told_up_to = max(self._told_up_to, read_at)
+            self._delivered_up_to = max(self._delivered_up_to, read_at)
             return False
         if self._expected is None:
             self._expected = (sentinel_mod_revision, self._clock.monotonic())
@@ -202,45 +202,45 @@ class Mirror:
             self._held = None
 
     async def _read(self, revision: int) -> None:
-        """Tells what has changed since what was told, up to this revision at least, and what the watch has brought.
+        """Delivers what has changed since, up to this revision at least, and what the watch has brought.
 
         Where that is an earlier one, etcd has been restored from a backup: a watch from where we had been would be
         silent about all that happens until its revisions come there again.
         """
         found: dict[str, int] = {}
-        told_up_to = self.revision
-        is_restored = revision < told_up_to
+        earlier = self.revision
+        is_restored = revision < earlier
         try:
             async for page in self._client.read_prefix(self.prefix, page=self._page, outlives_compaction=True):
                 self.last_alive = self._clock.monotonic()
                 for few in _parts(page.kvs):
                     changes = []
                     for kv in few:
-                        old_mod = self._told.pop(kv.key, None)
+                        old_mod = self._delivered.pop(kv.key, None)
                         found[kv.key] = kv.mod_revision
                         if old_mod != kv.mod_revision:
-                            self.misses += not is_restored and kv.mod_revision <= told_up_to
+                            self.misses += not is_restored and kv.mod_revision <= earlier
                             changes.append(Change(key=kv.key, old_mod=old_mod, new=kv))
-                    await self._tell(changes)
-            for few_keys in _parts(tuple(self._told)):
-                await self._tell([Change(key=key, old_mod=self._told.pop(key), new=None) for key in few_keys])
+                    await self._deliver(changes)
+            for few_keys in _parts(tuple(self._delivered)):
+                await self._deliver([Change(key=key, old_mod=self._delivered.pop(key), new=None) for key in few_keys])
         finally:
-            self._told.update(found)
+            self._delivered.update(found)
         if is_restored:
             self.revision, self.newest_mod_revision, self._expected = revision, max(found.values(), default=0), None
-            self._told_up_to = revision
-            extra = {"action": "mirror.restored", "prefix": self.prefix, "revision": revision, "earlier": told_up_to}
+            self._delivered_up_to = revision
+            extra = {"action": "mirror.restored", "prefix": self.prefix, "revision": revision, "earlier": earlier}
             _log.warning("etcd is behind what it has told: was it restored from a backup?", extra=extra)
         self._reached(revision)
-        await self._tell_what_was_held()
+        await self._deliver_what_was_held()
         self.readings += 1
         if not self.synced.is_set():
-            self._interrupted = True  # it is said once
+            self._interrupted = True  # it is logged once
         self._note_in_step()
         self._goes_on = True
         self.synced.set()
 
-    async def _tell_what_was_held(self) -> None:
+    async def _deliver_what_was_held(self) -> None:
         while self._held:
             events = sorted(self._held.values(), key=lambda event: int(event.kv.mod_revision))
             self._held = {}
@@ -249,12 +249,12 @@ class Mirror:
         self._held = None
 
     async def _is_same_history(self) -> bool:
-        """Whether etcd has what was told: one that was restored from a backup is behind, or has an older value."""
-        newest = max(self._told, key=self._told.__getitem__, default=self.prefix)
+        """Whether etcd has what was delivered: one that was restored from a backup is behind, or has an older value."""
+        newest = max(self._delivered, key=self._delivered.__getitem__, default=self.prefix)
         answer = await self._client.txn(Txn((), [GetKey(newest or "\0")]))
         self.last_alive, there = self._clock.monotonic(), answer.key(0)
-        is_older = there is not None and there.mod_revision < self._told.get(newest, 0)
-        return answer.revision >= self._told_up_to and not is_older
+        is_older = there is not None and there.mod_revision < self._delivered.get(newest, 0)
+        return answer.revision >= self._delivered_up_to and not is_older
 
     def _note_in_step(self) -> None:
         if self._interrupted:
@@ -267,14 +267,14 @@ class Mirror:
     async def _watch(
         self, *, since: int | None = None, reading: Callable[[], Awaitable[None]] | None = None
     ) -> None:  # fmt: skip
-        """Tells changes from the revision after ``since`` (or the one up to which all is told) on, until it raises."""
+        """Delivers changes from the revision after ``since`` (or the last delivered in full) on, until it raises."""
         stream = await self._client.watch_stream()
         try:
             first, end = range_of(self.prefix)
             create = {
                 "key": first,
                 "range_end": end,
-                "start_revision": (self._told_up_to if since is None else since) + 1,
+                "start_revision": (self._delivered_up_to if since is None else since) + 1,
                 "fragment": True,
             }
             await _write_within(self._timings.silence_s, stream, {"create_request": create})
@@ -298,7 +298,7 @@ class Mirror:
                     raise EtcdCompactedError(f"the watch needs revisions that were compacted up to {revision}")
                 why = response.cancel_reason or "no reason given"
                 raise _OutOfStepError(f"the server cancelled the watch: {why}")
-            # A revision's events may be spread over fragments: nothing is told before the last one.
+            # A revision's events may be spread over fragments: nothing is delivered before the last one.
             fragments.extend(response.events)
             if fragments and not response.fragment:
                 if self._held is not None:
@@ -332,30 +332,30 @@ class Mirror:
                 unanswered += 1
 
     async def _take(self, events: Sequence[Any]) -> None:
-        """Tells the events of one or more whole revisions, the last one for each key."""
+        """Delivers the events of one or more whole revisions, the last one for each key."""
         last_of = {event.kv.key: event for event in events}
         changes = []
         for raw_key, event in last_of.items():
             key = to_text(raw_key)
-            old_mod = self._told.get(key)
+            old_mod = self._delivered.get(key)
             if event.kv.mod_revision <= (old_mod or 0):
-                continue  # told before the watch was opened again
+                continue  # delivered before the watch was opened again
             if event.type == _DELETE:
-                if self._told.pop(key, None) is not None:
+                if self._delivered.pop(key, None) is not None:
                     changes.append(Change(key=key, old_mod=old_mod, new=None))
             else:
-                self._told[key] = event.kv.mod_revision
+                self._delivered[key] = event.kv.mod_revision
                 changes.append(Change(key=key, old_mod=old_mod, new=key_value(event.kv)))
-        await self._tell(changes)
-        # Events come in the order of their revisions, so everything up to the last one has been told.
+        await self._deliver(changes)
+        # Events come in the order of their revisions, so everything up to the last one is delivered.
         newest = events[-1].kv.mod_revision
         self.newest_mod_revision = max(self.newest_mod_revision, newest)
         self._reached(newest)
 
-    # Telling
+    # Delivering
 
-    async def _tell(self, changes: list[Change]) -> None:
-        """Tells them, and gives way after 50 or so: whatever changes, what is due in this process is not kept waiting.
+    async def _deliver(self, changes: list[Change]) -> None:
+        """Delivers them, and gives way after 50 or so: whatever changes, what is due in this process is not held up.
 
         Not after each: where others keep the loop busy, the watch of many small writes would fall behind.
         """
@@ -368,13 +368,13 @@ class Mirror:
             self._on_changes(changes)
         except Exception:  # whatever it was, it shows again below, for its own key
             for change in changes:
-                self._tell_alone(change)
-        self._told_in_turn += len(changes)
-        if self._told_in_turn >= AT_ONCE:
-            self._told_in_turn = 0
+                self._deliver_alone(change)
+        self._delivered_in_turn += len(changes)
+        if self._delivered_in_turn >= AT_ONCE:
+            self._delivered_in_turn = 0
             await asyncio.sleep(0)
 
-    def _tell_alone(self, change: Change) -> None:
+    def _deliver_alone(self, change: Change) -> None:
         try:
             self._on_changes([change])
         except Exception as error:
@@ -385,7 +385,7 @@ class Mirror:
 
     def _reached(self, revision: int) -> None:
         self.revision = max(self.revision, revision)
-        self._told_up_to = max(self._told_up_to, revision)
+        self._delivered_up_to = max(self._delivered_up_to, revision)
         if self._expected is not None and self.revision >= self._expected[0]:
             self._expected = None
 

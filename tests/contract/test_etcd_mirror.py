@@ -230,7 +230,7 @@ async def test_a_watch_that_is_opened_again_tells_nothing_twice(client: EtcdClie
         await client.put(prefix + "a", b"2")
         await wait_until(lambda: copy.values == {prefix + "a": b"2"}, description="it is told")
     before = len(copy.changes)
-    mirror._told_up_to -= 3  # as if it had been interrupted before it had noted how far it was
+    mirror._delivered_up_to -= 3  # as if it had been interrupted before it had noted how far it was
     async with running(mirror.run()):
         await client.put(prefix + "b", b"")
         await wait_until(lambda: prefix + "b" in copy.values, description="it watches again")

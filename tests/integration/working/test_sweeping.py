@@ -158,7 +158,7 @@ async def test_a_count_that_does_not_match_twice_puts_the_sentinel(office: Offic
     await world.save()
     await wait_until(lambda: len(mirror) == 1, description="the job is seen")
     before = await world.etcd.get(world.keys.seen(Watched.JOBS))
-    mirror._told["ghost"] = 1
+    mirror._delivered["ghost"] = 1
     readings = mirror.readings
     await office.sweep()
     assert mirror.readings == readings
@@ -179,7 +179,7 @@ async def test_a_full_comparison_finds_what_a_watch_has_lost_and_puts_the_sentin
     await wait_until(lambda: len(mirror) == 1, description="the job is seen")
     before = await world.etcd.get(seen)
     assert before is not None
-    mirror._told[world.keys.job("job")] -= 1  # as if the watch had lost the newest change, and nobody the key
+    mirror._delivered[world.keys.job("job")] -= 1  # as if the watch had lost the newest change, and nobody the key
     readings = mirror.readings
     await office.sweep(60)
     assert mirror.readings == readings, "the count matches"
