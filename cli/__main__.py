@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _starts_as_before(verb: str, rest: Sequence[str]) -> bool:
     """Whether this is how a unit or a container of an earlier version starts a program.
 
-    Who types `etcron worker` on a terminal wants to know what it does.
+    A user who types `etcron worker` on a terminal wants to know what it does.
     """
     if verb != "worker":
         return verb in PROGRAMS
@@ -94,7 +94,7 @@ def _open_standard_streams() -> None:
 
 
 def _guarded(command: Callable[[], int]) -> int:
-    """The command's exit status; what it raises told on stderr."""
+    """The command's exit status; what it raises is printed on stderr."""
     try:
         return _flushed(command)
     except CommandError as error:

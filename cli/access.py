@@ -29,22 +29,22 @@ def parser() -> Parser:
 def _explain(arguments: argparse.Namespace) -> int:
     query = {"subject": arguments.subject, "job": arguments.job}
     with Client.of(arguments) as client:
-        said = client.get("/api/v1/access/explain", query)
-    warn(said.get("warnings") or ())
+        explained = client.get("/api/v1/access/explain", query)
+    warn(explained.get("warnings") or ())
     if arguments.output == "json":
-        print_json(said)
+        print_json(explained)
     elif arguments.job is not None:
         heads = ("WHO", "USERS", "ROLE", "SEE", "RUN", "CHANGE", "WHY NOT", "BINDING")
-        print_table(heads, map(_who, said["who"]), none="no user: no binding reaches it", spare=("USERS", "ROLE"))
+        print_table(heads, map(_who, explained["who"]), none="no user: no binding reaches it", spare=("USERS", "ROLE"))
     else:
         print_pairs(
             [
-                ("who", str(said["subject"])), ("counts as", ", ".join(said["subjects"])),
-                ("roles", ", ".join(said["roles"]) or "-"), ("tokens", str(said["tokens"])),
+                ("who", str(explained["subject"])), ("counts as", ", ".join(explained["subjects"])),
+                ("roles", ", ".join(explained["roles"]) or "-"), ("tokens", str(explained["tokens"])),
             ]
         )  # fmt: skip
         tell()
-        print_bindings(said["bindings"])
+        print_bindings(explained["bindings"])
     return ExitStatus.OK
 
 

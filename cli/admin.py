@@ -67,7 +67,7 @@ def _recover(arguments: argparse.Namespace) -> int:
 
 
 def link_url(config: Any, secret: str) -> str:
-    """Where a one-time link leads; its secret is in the fragment, which browsers send to nobody."""
+    """Where a one-time link leads; its secret is in the fragment, which browsers do not send."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.host.strip("[]"), config.host.strip("[]"))
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if config.tls_cert else 'http'}://{shown}:{config.api_port}/login#link={secret}"

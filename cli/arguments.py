@@ -70,7 +70,7 @@ class _Once(argparse._StoreAction):
 class Parser(argparse.ArgumentParser):
     """Takes no abbreviated options (a script must not break when one is added); leaves the examples' lines alone.
 
-    A mistake is told with the usage of the command that was mistaken, and with the name that was probably meant.
+    A mistake is reported with the usage of the command that was mistaken, and with the name that was probably meant.
     """
 
     words: Sequence[str] = ()
@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does; but what nobody knows is not passed up to the command above."""
+        """As argparse does; but what is not known is not passed up to the command above."""
         self.given.clear()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:

@@ -77,8 +77,8 @@ def _details(details: Document) -> str:
     """In one line: the fields that have changed, each as it was and is, and what else there is to say."""
     others = {name: value for name, value in details.items() if name != "changes"}
     changes = details.get("changes", {})
-    told = [f"{field}: {_change(change)}" for field, change in changes.items()]
-    return "; ".join(told + [f"{name}: {_brief(value)}" for name, value in others.items()])
+    changed = [f"{field}: {_change(change)}" for field, change in changes.items()]
+    return "; ".join(changed + [f"{name}: {_brief(value)}" for name, value in others.items()])
 
 
 def _change(change: Any) -> str:

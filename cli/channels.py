@@ -112,8 +112,8 @@ def _state(channel: Document) -> str:
     state = channel.get("state")
     if state is None:
         return "unknown"
-    told = [f"{state[word]} {word}" for word in ("waiting", "failed") if state.get(word)]
-    return ", ".join(told) or "ok"
+    counts = [f"{state[word]} {word}" for word in ("waiting", "failed") if state.get(word)]
+    return ", ".join(counts) or "ok"
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -162,8 +162,8 @@ def _test(arguments: argparse.Namespace) -> int:
             if notice["state"] in ("sent", "failed") or time.monotonic() > until:
                 break
             time.sleep(_LOOK_S)
-    said = f": {notice['error']}" if notice.get("error") else ""
-    tell(f"channel {name}: the test is {notice['state']}{said}")
+    reason = f": {notice['error']}" if notice.get("error") else ""
+    tell(f"channel {name}: the test is {notice['state']}{reason}")
     if notice["state"] == "sent":
         return ExitStatus.OK
     return ExitStatus.NO if notice["state"] == "failed" else ExitStatus.UNAVAILABLE

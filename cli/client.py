@@ -116,7 +116,7 @@ class Client:
 
     @classmethod
     def by_profile(cls, profile: Profile) -> Self:
-        """As whoever has logged in there, whatever the environment says."""
+        """As the user who has logged in there, whatever the environment says."""
         return cls(profile.servers, ca=profile.ca, credential=_kept(profile))
 
     def refuse_open_way(self, what: str) -> None:
@@ -273,7 +273,7 @@ class Client:
                 connection.sock.settimeout(_ANSWER_S)
             self._base = base
             return connection
-        if untrusted == len(failures):  # they are there, and what helps has been said
+        if untrusted == len(failures):  # they are there, and the remedy is known
             raise CommandError("; ".join(failures), ExitStatus.UNAVAILABLE)
         remedy = f"start it (`etcron up`, `etcron start manager`), or name another with --server or {SERVER_VARIABLE}"
         raise CommandError(f"{'; '.join(failures)}; {remedy}", ExitStatus.UNAVAILABLE)
@@ -292,7 +292,7 @@ class Client:
         return http.client.HTTPSConnection(host, base.port or 443, timeout=_CONNECT_S, context=context)
 
     def _refusal(self, method: str, path: str, status: int, body: bytes) -> ProblemError:
-        """The error in this answer; where the server's address has a path, that it is this which nobody serves."""
+        """The error in this answer; where the server's address has a path, that it is this which is not served."""
         error = _refusal(method, path, status, body)
         if status == 401 and self._credential is not None and self._credential.headers_for(self._base, ""):
             message = f"{self._credential.origin} is not good (any more): `etcron login` gets another one"
@@ -374,7 +374,7 @@ def if_match(revision: int) -> dict[str, str]:
     return {"If-Match": f'"{revision}"'} if revision else {"If-None-Match": "*"}
 
 
-def told(errors: Iterable[Mapping[str, Any]]) -> list[str]:
+def error_lines(errors: Iterable[Mapping[str, Any]]) -> list[str]:
     """Each mistake in one line: field, what was wrong, how to mend it."""
     return [f"{one.get('field')}: {one.get('message')}; {one.get('remedy')}" for one in errors]
 
@@ -455,7 +455,7 @@ def _words(error: Exception) -> str:
 
 
 def _refusal(method: str, path: str, status: int, body: bytes) -> ProblemError:
-    """The error that a problem document stands for; one that is none (a proxy's page) is told by its status."""
+    """The error that a problem document stands for; one that is none (a proxy's page) is reported by its status."""
     try:
         document = json.loads(body)
     except ValueError:
@@ -470,7 +470,7 @@ def _refusal(method: str, path: str, status: int, body: bytes) -> ProblemError:
         message = f"this manager has no {method} {path}: it is of another version than this command"
         return ProblemError(message, ExitStatus.REFUSED, document)
     errors = [error for error in document.get("errors") or () if isinstance(error, dict)]
-    lines = told(errors) or [str(document.get("detail") or document.get("title") or f"status {status}")]
+    lines = error_lines(errors) or [str(document.get("detail") or document.get("title") or f"status {status}")]
     message = lines[0] if len(lines) == 1 else "\n".join(["refused:", *(f"  {line}" for line in lines)])
     return ProblemError(message, exit_status, document)
 
@@ -490,7 +490,7 @@ class Patience:
         self.heard_at = self._monotonic()
 
     def bears(self, error: CommandError) -> bool:
-        """Whether to ask again: nobody answers, and that not for long."""
+        """Whether to ask again: no answer, and that not for long."""
         return error.status is ExitStatus.UNAVAILABLE and self._monotonic() - self.heard_at <= PATIENCE_S
 
 

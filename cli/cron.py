@@ -39,7 +39,7 @@ _MONTHS: Final = (
 _WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _NTH: Final = ("", "first", "second", "third", "fourth", "fifth")
 _LISTED: Final = 8
-"""So many values are told one by one; of more, the first three and the last."""
+"""So many values are named one by one; of more, the first three and the last."""
 
 
 def parser() -> Parser:
@@ -91,7 +91,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print_json({
             "cronExpr": arguments.expr, "timezone": arguments.tz, "words": words,
-            "fields": [{"name": name, "text": text, "words": told} for name, text, told in fields],
+            "fields": [{"name": name, "text": text, "words": meaning} for name, text, meaning in fields],
             "fixedTime": schedule.is_fixed_time, "fires": [_fire_document(fire) for fire in fires],
             "warnings": warnings, "tzdata": tzdata_version(),
         })  # fmt: skip
@@ -99,7 +99,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     tell(words if words != arguments.expr else f"{arguments.expr}  (H is said with --job: see the fields)")
     tell()
     width = max(len(text) for _, text, _ in fields)
-    print_pairs((name, f"{text:<{width}}  {told}") for name, text, told in fields)
+    print_pairs((name, f"{text:<{width}}  {meaning}") for name, text, meaning in fields)
     tell()
     tell(f"next fires ({arguments.tz}):")
     for fire in fires:
@@ -159,13 +159,13 @@ def _ended(fires: list[Fire], after: datetime) -> int:
 
 
 # Each field in words, with the values that it stands for taken from the engine's own masks: so the words are true by
-# construction. A step is told with its values, not as "every n", which is only true where n divides the cycle.
+# construction. A step is described by its values, not as "every n", which is only true where n divides the cycle.
 
 
 def field_words(expr: str, job: str) -> list[tuple[str, str, str]]:
     """(name of the field, its text, its words) for each of the seven; ScheduleError where it is not valid.
 
-    `job`: the name from which `H` takes its value; empty: it is told that there is none yet.
+    `job`: the name from which `H` takes its value; empty: the words say that there is none yet.
     """
     texts = seven_fields(expr)
     return [(field.name, text, _words(field, text.upper(), job)) for field, text in zip(FIELDS, texts, strict=True)]

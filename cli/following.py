@@ -50,11 +50,11 @@ def follow(client: Client, run_id: str, *, sleep: Callable[[float], None] = time
 
 
 class _Shown:
-    """What of a run's output is on stdout, and what is said beside it."""
+    """What of a run's output is on stdout, and what is printed beside it."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._said: str | None = None
+        self._warned: str | None = None
         self._is_within_line = False
         self.place = 0
 
@@ -76,9 +76,9 @@ class _Shown:
         self.place = self.place if event.place is None else event.place
 
     def _say_why(self, why: str | None) -> None:
-        if why is not None and why != self._said:
+        if why is not None and why != self._warned:
             say(f"{self._run_id}: {why}")
-        self._said = why
+        self._warned = why
 
     def _end_line(self) -> None:
         if self._is_within_line:
@@ -131,7 +131,7 @@ class _WithoutRecord:
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._since: float | None = None
-        self._is_told = False
+        self._is_reported = False
 
     def seen(self, state: str, now: float) -> None:
         """Say so once. CommandError (unavailable) after a minute of it."""
@@ -146,6 +146,6 @@ class _WithoutRecord:
                 f"the log store\nlook at it later: etcron run show '{self._run_id}'",
                 ExitStatus.UNAVAILABLE,
             )
-        if now - self._since > _SOON_S and not self._is_told:
-            self._is_told = True
+        if now - self._since > _SOON_S and not self._is_reported:
+            self._is_reported = True
             say(f"{self._run_id} has ended; its record, which has the verdict, waits for the log store")

@@ -139,8 +139,8 @@ def _log(arguments: argparse.Namespace) -> int:
         return ExitStatus.OK
     if arguments.with_output:
         for run in runs:
-            told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
-            tell(f"--- {run['id']}  {told}")
+            shown = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
+            tell(f"--- {run['id']}  {shown}")
             print_output(run["output"])
     else:
         print_runs(runs)

@@ -54,8 +54,8 @@ def _run(arguments: argparse.Namespace) -> int:
             "args": arguments.arg, "env": pairs_of("--env", arguments.env) or None, "at": at,
             "reason": arguments.reason, "dedupeKey": arguments.dedupe_key, "dedupeSeconds": arguments.dedupe_seconds,
         }  # fmt: skip
-        said = {name: value for name, value in wish.items() if value is not None}
-        answer = client.post(job_path(arguments.name, "run"), said)
+        given = {name: value for name, value in wish.items() if value is not None}
+        answer = client.post(job_path(arguments.name, "run"), given)
         # Of a broadcast job there is one run for each worker.
         run_ids = [str(run_id) for run_id in answer.get("runIds") or [answer["runId"]]]
         if answer.get("deduplicated"):

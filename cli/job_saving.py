@@ -19,7 +19,7 @@ _FIELDS: Final = {
     "after": ("--after", "TIME"), "at": ("--at", "ISO"), "timezone": ("--tz", "ZONE"),
     "overlap": ("--overlap", "POLICY"),
 }  # fmt: skip
-"""The flags of fields; what they mean is said by the fields themselves."""
+"""The flags of fields; the fields themselves have what they mean."""
 _TRIGGERS: Final = ("cronExpr", "every", "after", "at")
 _OF_ONE_TRIGGER: Final = {"offset": "every"}
 """Fields that stand beside one trigger alone, and go with it."""
@@ -78,12 +78,12 @@ def _explain(flags: Mapping[str, argparse.Action]) -> None:
 
 
 def _save(arguments: argparse.Namespace) -> int:
-    said = _said(arguments)
-    name = said.get("name")
+    given = _given(arguments)
+    name = given.get("name")
     if not isinstance(name, str):
         raise CommandError("name: is missing; write `etcron job save NAME ...`", ExitStatus.USAGE)
     with Client.of(arguments) as client:
-        document, headers = _intended(client, name, said, arguments)
+        document, headers = _intended(client, name, given, arguments)
         try:
             answer = client.call("PUT", job_path(name), without_nulls(document), headers=headers)
         except ProblemError as error:
@@ -97,45 +97,45 @@ def _save(arguments: argparse.Namespace) -> int:
 
 
 def _intended(
-    client: Client, name: str, said: Document, arguments: argparse.Namespace
+    client: Client, name: str, given: Document, arguments: argparse.Namespace
 ) -> tuple[Document, dict[str, str]]:
     """What to save, and the headers that say on which condition.
 
-    Who does not say whether the job is enabled leaves it as it is: an edit never resumes a paused job by the way.
+    Where ``enabled`` is not given it stays as it is: an edit never resumes a paused job by the way.
     """
     if arguments.create:
-        return said, if_match(0)
+        return given, if_match(0)
     there = client.get(job_path(name)) if arguments.edit else client.find(job_path(name))
     spec: Document = (there or {}).get("spec") or {}
     headers = if_match(arguments.if_match) if arguments.if_match else {}
     if arguments.edit:
-        return merged(spec, said), if_match(there["revision"])
-    if "enabled" in said or spec.get("enabled") is not False:
-        return said, headers
-    return {**said, "enabled": False}, headers or if_match(there["revision"])
+        return merged(spec, given), if_match(there["revision"])
+    if "enabled" in given or spec.get("enabled") is not False:
+        return given, headers
+    return {**given, "enabled": False}, headers or if_match(there["revision"])
 
 
-def merged(spec: Document, said: Document) -> Document:
-    """The spec with what is said on top: objects member by member, a new trigger instead of the old one.
+def merged(spec: Document, given: Document) -> Document:
+    """The spec with the given fields on top: objects member by member, a new trigger instead of the old one.
 
-    What belongs to a trigger stays while that does, whichever of the two is said first.
+    What belongs to a trigger stays while that does, whichever of the two is given first.
     """
-    new = [trigger for trigger in _TRIGGERS if said.get(trigger) is not None]
+    new = [trigger for trigger in _TRIGGERS if given.get(trigger) is not None]
     gone = {trigger for trigger in _TRIGGERS if new and trigger not in new}
     gone |= {field for field, trigger in _OF_ONE_TRIGGER.items() if trigger in gone}
-    return _on_top({field: value for field, value in spec.items() if field not in gone}, said)
+    return _on_top({field: value for field, value in spec.items() if field not in gone}, given)
 
 
-def _on_top(below: Document, said: Document) -> Document:
+def _on_top(below: Document, given: Document) -> Document:
     result = dict(below)
-    for field, value in said.items():
+    for field, value in given.items():
         old = result.get(field)
         result[field] = _on_top(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return result
 
 
 def without_nulls(document: Document) -> Document:
-    """A field that is null is one that is not said: it takes its default."""
+    """A field that is null is one that is not given: it takes its default."""
     return {
         field: without_nulls(value) if isinstance(value, dict) else value
         for field, value in document.items()
@@ -143,9 +143,9 @@ def without_nulls(document: Document) -> Document:
     }
 
 
-def _said(arguments: argparse.Namespace) -> Document:
+def _given(arguments: argparse.Namespace) -> Document:
     """What file and flags say of the job."""
-    said: Document = {}
+    given: Document = {}
     if path := arguments.file:
         from cli.manifests.files import read_manifests
 
@@ -153,16 +153,16 @@ def _said(arguments: argparse.Namespace) -> Document:
         if len(found) != 1:
             message = f"{path}: has {len(found)} jobs; save takes one, `etcron job apply -f {path}` takes several"
             raise CommandError(message, ExitStatus.USAGE)
-        said = dict(found[0].document)
+        given = dict(found[0].document)
     if arguments.name is not None:
-        said["name"] = arguments.name
-    given = {field: getattr(arguments, f"field_{field}") for field in _FIELDS}
-    given |= {"timeoutSeconds": arguments.timeout, "enabled": arguments.enabled}
-    given |= {"env": pairs_of("--env", arguments.env), "labels": pairs_of("--label", arguments.label)}
-    said = merged(said, {field: value for field, value in given.items() if value not in (None, {})})
+        given["name"] = arguments.name
+    flags = {field: getattr(arguments, f"field_{field}") for field in _FIELDS}
+    flags |= {"timeoutSeconds": arguments.timeout, "enabled": arguments.enabled}
+    flags |= {"env": pairs_of("--env", arguments.env), "labels": pairs_of("--label", arguments.label)}
+    given = merged(given, {field: value for field, value in flags.items() if value not in (None, {})})
     for text in arguments.set or ():
-        said = merged(said, setting(text))
-    return said
+        given = merged(given, setting(text))
+    return given
 
 
 def setting(text: str) -> Document:

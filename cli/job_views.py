@@ -30,7 +30,7 @@ def print_jobs(rows: Iterable[Document], *, sort: str = "name") -> None:
     lines = [
         (
             row["name"], _state(row), row.get("words") or "-", _next_fire(row),
-            *(told(row) for told in of_sort.values()), _came_to(row),
+            *(shape_of(row) for shape_of in of_sort.values()), _came_to(row),
         )
         for row in rows
     ]  # fmt: skip

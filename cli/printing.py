@@ -3,7 +3,7 @@
 Into a pipe or a file everything goes whole and plain. On a terminal a table is cut to its width, and states have a
 colour (``NO_COLOR`` takes it away).
 
-Whatever comes from a server or a job is told without its control characters, and with what is not seen, or has a
+Whatever comes from a server or a job is printed without its control characters, and with what is not seen, or has a
 terminal show text in another order, written out (``\\u202e``). Every command prints through here alone.
 """
 

@@ -93,7 +93,7 @@ class Target:
 
 
 def target(arguments: Namespace, *, may_be_new: bool = False) -> Target:
-    """What the options, the variables and the profile say; what is said on the command line counts first.
+    """What the options, the variables and the profile say; the command line counts first.
 
     CommandError: a profile is named that is not there (``may_be_new``: that is no mistake), or the file cannot be read.
     """
@@ -118,7 +118,7 @@ def target(arguments: Namespace, *, may_be_new: bool = False) -> Target:
 def local_socket() -> str | None:
     """A manager's Unix socket on this machine, as `--server` takes it; None: there is none that can be trusted.
 
-    Nobody but its owner can have put it there: it is of the same user as its directory, where no other user may write,
+    Only its owner can have put it there: it is of the same user as its directory, where no other user may write,
     and that stands in a directory of root's, or of this user's, where no other user may write either.
     """
     for text in SOCKETS:
@@ -208,7 +208,7 @@ def forget(name: str) -> None:
 
 
 def check_writable() -> None:
-    """CommandError where nothing can be kept: before somebody types a password for nothing."""
+    """CommandError where nothing can be kept: before a user types a password for nothing."""
     _write(read_profiles())
 
 

@@ -211,7 +211,7 @@ def program_parser(program: Program, *, name: str | None = None, does: str | Non
 
 
 def run_manager(arguments: Sequence[str], *, serves: bool) -> int:
-    """A manager, or a notifier, which does not serve, until it is told to stop; its exit status."""
+    """A manager, or a notifier, which does not serve, until it is to stop; its exit status."""
     from manager.__main__ import main
 
     name = "manager" if serves else "notifier"
@@ -220,7 +220,7 @@ def run_manager(arguments: Sequence[str], *, serves: bool) -> int:
 
 
 def run_worker(arguments: Sequence[str]) -> int:
-    """One worker in this process, or several kept by this one, until told to stop; the exit status, as a worker's.
+    """One worker in this process, or several kept by this one, until it is to stop; the exit status, as a worker's.
 
     Loads nothing more than the one needs. ConfigError.
     """

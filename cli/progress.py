@@ -75,7 +75,7 @@ class Progress:
 
 
 def tracked(items: Sequence[_Item], what: str) -> Iterator[_Item]:
-    """The items, with the progress of whoever goes through them."""
+    """The items, with the progress of the loop that goes through them."""
     with Progress(what, len(items)) as progress:
         for item in items:
             yield item

@@ -18,7 +18,7 @@ _TIMES: Final = ("createTime", "planTime", "claimTime", "scheduleTime", "startTi
 _FIRST: Final = (
     "id", "jobName", "state", "status", "err", "reason", *_TIMES, "worker", "host", "attempt", "trigger", "by",
 )  # fmt: skip
-"""The order in which a run's fields are told; others follow."""
+"""The order in which a run's fields are printed; others follow."""
 
 
 def parser() -> Parser:

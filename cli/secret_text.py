@@ -1,4 +1,4 @@
-"""Secrets that somebody types or pipes in: never as an argument, which every user of a machine can read."""
+"""Secrets that a user types or pipes in: never as an argument, which every user of a machine can read."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def parse_iso(option: str, text: str, *, zone: tzinfo | None = None) -> datetime
 
 
 def machine_timezone(etc: Path = _ETC) -> tuple[str, str]:
-    """(the zone by which this machine's cron counts, where that was found). CommandError: it cannot be told.
+    """(the zone by which this machine's cron counts, where that was found). CommandError: it is not known.
 
     The variable TZ is not looked at: it is this user's, and cron runs without it.
     """

@@ -86,7 +86,7 @@ def _add(arguments: argparse.Namespace) -> int:
 
 
 def _by_password(arguments: argparse.Namespace, client: Client, user: str, body: Document) -> Document:
-    """A token makes no further token of its owner, so that who has stolen one cannot keep it: a password does."""
+    """A token makes no further token of its owner, so that a thief of one cannot keep it: a password does."""
     client.refuse_open_way("your password")
     if arguments.password_stdin:
         password = from_stdin("--password-stdin")

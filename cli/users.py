@@ -151,7 +151,7 @@ def _password(arguments: argparse.Namespace) -> int:
 
 
 def _own_password(arguments: argparse.Namespace, client: Client) -> int:
-    """Nobody's token changes a password: it takes a login with the old one."""
+    """No token changes a password: it takes a login with the old one."""
     if arguments.password_stdin:
         raise CommandError("--password-stdin: your own password is typed; name a user to set theirs", ExitStatus.USAGE)
     who = str(client.get("/api/v1/whoami").get("user") or "")

@@ -74,15 +74,15 @@ def _row(worker: Document) -> tuple[str, ...]:
     if not why and (drained := worker.get("drained")):
         why = f"drained by {drained.get('by')}" + (f": {drained['reason']}" if drained.get("reason") else "")
 
-    def told(value: object) -> str:
+    def cell(value: object) -> str:
         return "-" if value is None or value == "" else str(value)
 
     return (
-        told(worker.get("name") or worker.get("key")), told(worker.get("state")), told(beat.get("running")),
-        told(worker.get("slots")), told(beat.get("waiting")), told(beat.get("unsentRecords")),
-        told(clock), told(worker.get("host")),
-        told(worker.get("address")), local(worker.get("sinceMs") or worker.get("seenMs")), told(worker.get("version")),
-        told(why),
+        cell(worker.get("name") or worker.get("key")), cell(worker.get("state")), cell(beat.get("running")),
+        cell(worker.get("slots")), cell(beat.get("waiting")), cell(beat.get("unsentRecords")),
+        cell(clock), cell(worker.get("host")),
+        cell(worker.get("address")), local(worker.get("sinceMs") or worker.get("seenMs")), cell(worker.get("version")),
+        cell(why),
     )  # fmt: skip
 
 
@@ -128,11 +128,11 @@ def wait_until_drained(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Nothing goes on on these workers, or they are not live any more. What is waited for is said, each time anew.
+    """No run goes on on these workers, or they are not live any more. What it waits for is printed when it changes.
 
     CommandError: one takes fires again (conflict), or nothing was heard for a minute (unavailable).
     """
-    left, patience, told = set(names), Patience(monotonic), ""
+    left, patience, shown = set(names), Patience(monotonic), ""
     idle: dict[str, int] = {}
     while True:
         try:
@@ -153,8 +153,8 @@ def wait_until_drained(
             )
             if not left:
                 return
-            if words != told:
-                told = words
+            if words != shown:
+                shown = words
                 say(one_line(f"waiting for what runs on {words}; Ctrl-C ends the waiting, not the drain"))
         sleep(_LOOK_S)
 

@@ -34,7 +34,7 @@ class Traits:
     """A name in ``webroot/build/icons.json``."""
     mark: str = ""
     """By which its bar differs from another one as high, in ``css/tables.css``: tall, hollow, split."""
-    said: tuple[str, str]
+    phrases: tuple[str, str]
     """In messages: behind the job's name, and behind the number of several."""
 
 
@@ -50,31 +50,31 @@ class Verdict(StrEnum):
 
     SUCCESS = "success", Traits(
         is_of_a_run=True, is_failure=False, is_retried=False, tone=Tone.OK, icon="check-circle-fill",
-        said=("succeeded", "succeeded"),
+        phrases=("succeeded", "succeeded"),
     )  # fmt: skip
     FAILED = "failed", Traits(
         is_of_a_run=True, is_failure=True, is_retried=True, tone=Tone.BAD, icon="x-circle-fill",
-        said=("failed", "failed"),
+        phrases=("failed", "failed"),
     )  # fmt: skip
     TIMEOUT = "timeout", Traits(
         is_of_a_run=True, is_failure=True, is_retried=True, tone=Tone.BAD, icon="hourglass-bottom", mark="split",
-        said=("ran into its time limit", "ran into the time limit"),
+        phrases=("ran into its time limit", "ran into the time limit"),
     )  # fmt: skip
     KILLED = "killed", Traits(
         is_of_a_run=True, is_failure=False, is_retried=False, tone=Tone.WARN, icon="stop-circle-fill", mark="tall",
-        said=("was killed", "killed"),
+        phrases=("was killed", "killed"),
     )  # fmt: skip
     LOST = "lost", Traits(
         is_of_a_run=True, is_failure=True, is_retried=False, end_is_known=False, tone=Tone.BAD,
-        icon="question-diamond-fill", mark="hollow", said=("was lost", "lost"),
+        icon="question-diamond-fill", mark="hollow", phrases=("was lost", "lost"),
     )  # fmt: skip
     SKIPPED = "skipped", Traits(
         is_of_a_run=False, is_failure=False, is_retried=False, tone=Tone.IDLE, icon="skip-forward-fill",
-        said=("was skipped", "skipped"),
+        phrases=("was skipped", "skipped"),
     )  # fmt: skip
     MISSED = "missed", Traits(
         is_of_a_run=False, is_failure=True, is_retried=False, tone=Tone.WARN, icon="slash-circle", mark="hollow",
-        said=("did not run", "did not run"),
+        phrases=("did not run", "did not run"),
     )  # fmt: skip
 
     @property

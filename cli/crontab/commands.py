@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
-from cli.client import Client, Document, told
+from cli.client import Client, Document, error_lines
 from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
 from cli.import_report import ImportReport, paused_if_new
@@ -115,38 +115,38 @@ def outcomes_of(lines: Sequence[Line], arguments: argparse.Namespace, *, by_comm
         raise CommandError(message, ExitStatus.USAGE) from error
     say(f"times are those of {timezone} ({origin})")
     labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}
-    said = said_of(arguments)
+    given = set_values(arguments)
     enabled = getattr(arguments, "enable", False)
     outcomes = translate(
         lines, timezone=timezone, prefix=arguments.name_prefix, enabled=enabled, labels=labels, by_comment=by_comment
     )
     return [
-        one if one.document is None else replace(one, document=without_nulls(merged(one.document, said)))
+        one if one.document is None else replace(one, document=without_nulls(merged(one.document, given)))
         for one in outcomes
     ]
 
 
-def said_of(arguments: argparse.Namespace) -> Document:
-    """What ``--set`` says of all the jobs."""
-    said: Document = {}
+def set_values(arguments: argparse.Namespace) -> Document:
+    """What ``--set`` gives all the jobs."""
+    given: Document = {}
     for text in arguments.set or ():
-        said = merged(said, setting(text))
-    if "name" in said:
+        given = merged(given, setting(text))
+    if "name" in given:
         raise CommandError("--set: name is that of one job; --name-prefix is for all of them", ExitStatus.USAGE)
-    return said
+    return given
 
 
-def over_what_is_there(document: Document, spec: Document, said: Document) -> Document:
-    """The job as it is, with what its line of the crontab says now, and what ``--set`` says.
+def over_what_is_there(document: Document, spec: Document, given: Document) -> Document:
+    """The job as it is, with what its line of the crontab has now, and what ``--set`` gives.
 
-    What the line does not say (where it runs, for how long, ...) has been given by hand, and stays.
+    What the line does not have (where it runs, for how long, ...) was set by hand, and stays.
     """
     of_the_line = {field: value for field, value in document.items() if field in _OF_THE_LINE}
-    given = {field: value for field, value in spec.items() if field not in _OF_THE_LINE or field == "enabled"}
+    kept = {field: value for field, value in spec.items() if field not in _OF_THE_LINE or field == "enabled"}
     if not spec.get("notify") and document.get("notify"):
         of_the_line["notify"] = document["notify"]
     labels = {"labels": document.get("labels") or {}}
-    return without_nulls(merged(merged({**given, **of_the_line}, labels), said))
+    return without_nulls(merged(merged({**kept, **of_the_line}, labels), given))
 
 
 def checked(client: Client, outcomes: Sequence[LineOutcome]) -> list[LineOutcome]:
@@ -158,11 +158,11 @@ def checked(client: Client, outcomes: Sequence[LineOutcome]) -> list[LineOutcome
             if errors and "notify" in one.document and all(error["field"].startswith("notify") for error in errors):
                 # A job whose channel is not there yet is imported all the same, without `notify`.
                 document = {field: value for field, value in one.document.items() if field != "notify"}
-                notes = (*one.notes, f"no notifications: {'; '.join(told(errors))}")
+                notes = (*one.notes, f"no notifications: {'; '.join(error_lines(errors))}")
                 one = replace(one, document=document, notes=notes)
                 errors, warnings = check(client, wanted_of(one))
             if errors:
-                one = LineOutcome(line=one.line, result=LineResult.REFUSED, notes=("; ".join(told(errors)),))
+                one = LineOutcome(line=one.line, result=LineResult.REFUSED, notes=("; ".join(error_lines(errors)),))
             else:
                 one = replace(one, notes=(*one.notes, *warnings))
         result.append(one)
@@ -177,7 +177,7 @@ def wanted_of(one: LineOutcome) -> Wanted:
 def _plan(client: Client, outcomes: Sequence[LineOutcome], arguments: argparse.Namespace) -> list[Step]:
     """The steps of the jobs. New ones are paused, others stay as they are, unless they are to be enabled."""
     wanted = [wanted_of(one) for one in outcomes if one.document is not None]
-    over = partial(over_what_is_there, said=said_of(arguments))
+    over = partial(over_what_is_there, given=set_values(arguments))
     steps = make_plan(client, wanted, owner=arguments.owner, over=over)
     return steps if arguments.enable else paused_if_new(steps)
 

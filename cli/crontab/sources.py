@@ -62,10 +62,10 @@ class Source:
             return decoded(_read_file(self.path), shown=str(self.path))
         done = _run(["crontab", *self._whose, "-l"])
         if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip()
-            if _NONE_YET in said:
+            complaint = done.stderr.decode(errors="replace").strip()
+            if _NONE_YET in complaint:
                 return ""
-            raise CommandError(f"{self.title} cannot be read: {said or 'crontab -l failed'}", ExitStatus.REFUSED)
+            raise CommandError(f"{self.title} cannot be read: {complaint or 'crontab -l failed'}", ExitStatus.REFUSED)
         return decoded(done.stdout, shown=self.title)
 
     def replace(self, before: str, after: str) -> Path:
@@ -78,8 +78,8 @@ class Source:
         if self.path is None:
             done = _run(["crontab", *self._whose, "-"], stdin=after.encode())
             if done.returncode != 0:
-                said = done.stderr.decode(errors="replace").strip()
-                raise CommandError(f"{self.title} cannot be written: {said}", ExitStatus.REFUSED)
+                complaint = done.stderr.decode(errors="replace").strip()
+                raise CommandError(f"{self.title} cannot be written: {complaint}", ExitStatus.REFUSED)
         else:
             # A link stays one: what it leads to is replaced.
             target = Path(os.path.realpath(self.path))

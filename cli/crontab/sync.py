@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final
 
 from cli.client import Client, Document, job_path
-from cli.crontab.commands import checked, outcomes_of, over_what_is_there, said_of, saved, wanted_of
+from cli.crontab.commands import checked, outcomes_of, over_what_is_there, saved, set_values, wanted_of
 from cli.crontab.sources import STDIN, Source, is_user, name_of, source_of
 from cli.crontab.takeover import Line, Takeover, by_reason, lines_of, why_not_ready
 from cli.crontab.until_now import CronsView, crons_view, daemon_here, noted
@@ -64,7 +64,7 @@ def sync(arguments: argparse.Namespace) -> int:
             problems += _pause(client, [name for name in by_cron if _is_enabled(rows.get(name))], _CRON_RUNS_IT)
         steps = make_plan(
             client, [wanted_of(one) for one in outcomes if one.document is not None], owner=arguments.owner, prune=True,
-            over=partial(over_what_is_there, said=said_of(arguments)),
+            over=partial(over_what_is_there, given=set_values(arguments)),
         )  # fmt: skip
         _refuse_strangers(steps, arguments.owner)
         gone = [step.name for step in steps if step.action is Action.PRUNE and step.state_before == "enabled"]

@@ -81,7 +81,7 @@ def why_not_ready(row: Row | None) -> str | None:
 
 
 def by_reason(whys: Mapping[str, str]) -> dict[str, list[str]]:
-    """The jobs of each reason, so that it is told once."""
+    """The jobs of each reason, so that it is printed once."""
     found = dict[str, list[str]]()
     for job, why in whys.items():
         found.setdefault(why, []).append(job)
@@ -138,7 +138,7 @@ class Takeover:
 
         Why jobs stay with etcron, as their fires took too long. CommandError says how far it came.
         """
-        left, until, said = list(lines), self._clock.monotonic() + _DELAYS_S, set[str]()
+        left, until, shown = list(lines), self._clock.monotonic() + _DELAYS_S, set[str]()
         while left:
             wait_between_minutes()
             delayed = {job: why for job in sorted({line.job for line in left}) if (why := self._delayed(job))}
@@ -146,9 +146,9 @@ class Takeover:
             left = [line for line in left if line.job in delayed]
             if not left or self._clock.monotonic() >= until:
                 return delayed
-            for why, jobs in by_reason({job: why for job, why in delayed.items() if job not in said}).items():
+            for why, jobs in by_reason({job: why for job, why in delayed.items() if job not in shown}).items():
                 say(f"{', '.join(jobs)}: waiting: {why}")
-            said |= delayed.keys()
+            shown |= delayed.keys()
             self._sleep(_LOOK_AT_FIRES_S)
         return {}
 

@@ -45,11 +45,11 @@ class CronsView:
 
 def daemon_here() -> Daemon | None:
     """The cron that is installed; None: it is not one that is known."""
-    package = _said("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "cron")
+    package = _stdout_of("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", "cron")
     status, _, version = package.partition(" ")
     if status == "installed":
         return Daemon(kind=Kind.DEBIAN, version=version)
-    found = re.match(r"cronie ([0-9.]+)", _said("crontab", "-V"))
+    found = re.match(r"cronie ([0-9.]+)", _stdout_of("crontab", "-V"))
     return None if found is None else Daemon(kind=Kind.CRONIE, version=found[1])
 
 
@@ -77,7 +77,7 @@ def noted(outcomes: Sequence[LineOutcome], view: CronsView, daemon: Daemon | Non
             return _of_variable(one.line, daemon) if has_some else ""
         return _of_entry(one, view.readings[one.line.number], daemon, ignored=view.ignored is not None)
 
-    return [replace(one, notes=(*one.notes, said)) if (said := note(one)) else one for one in outcomes]
+    return [replace(one, notes=(*one.notes, added)) if (added := note(one)) else one for one in outcomes]
 
 
 def _read(line: Line, daemon: Daemon) -> Reading:
@@ -151,7 +151,7 @@ def _takes_other_names() -> bool:
     return False
 
 
-def _said(*command: str) -> str:
+def _stdout_of(*command: str) -> str:
     """What a program prints; empty where it is not there, or says no."""
     try:
         done = subprocess.run(

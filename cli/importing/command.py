@@ -9,7 +9,7 @@ from typing import Final
 
 from cli.arguments import EXIT_STATUSES, Parser, add_output, add_server
 from cli.client import Client
-from cli.crontab.commands import checked, over_what_is_there, said_of, saved, wanted_of
+from cli.crontab.commands import checked, over_what_is_there, saved, set_values, wanted_of
 from cli.crontab.sources import read_given
 from cli.errors import CommandError, ExitStatus
 from cli.import_report import ImportReport, paused_if_new
@@ -59,12 +59,12 @@ def parser() -> Parser:
 
 def _import(arguments: argparse.Namespace) -> int:
     outcomes = _outcomes(arguments)
-    said = said_of(arguments)
+    given = set_values(arguments)
     with Client.of(arguments) as client:
         outcomes = checked(client, outcomes)
         steps = paused_if_new(make_plan(
             client, [wanted_of(one) for one in outcomes if one.document is not None], owner=arguments.owner,
-            over=lambda document, spec: over_what_is_there(document, spec, said),
+            over=lambda document, spec: over_what_is_there(document, spec, given),
         ))  # fmt: skip
         report = ImportReport.of(outcomes, steps, {} if arguments.dry_run else saved(client, steps))
     _print(replace(report, what=("entry", "entries")), arguments)
@@ -76,7 +76,7 @@ def _outcomes(arguments: argparse.Namespace) -> list[LineOutcome]:
         found = list(_READERS[arguments.system](read_given(arguments.file)))
     except UnreadableError as error:
         raise CommandError(f"{arguments.file}: {error}", ExitStatus.REFUSED) from error
-    said, numbers, names = said_of(arguments), itertools.count(1), set[str]()
+    given, numbers, names = set_values(arguments), itertools.count(1), set[str]()
     labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}
     outcomes = []
     for one in found:
@@ -87,7 +87,7 @@ def _outcomes(arguments: argparse.Namespace) -> list[LineOutcome]:
                 LineOutcome(line=line, result=LineResult.REFUSED, notes=(why,) if why else tuple(one.notes[-1:]))
             )
             continue
-        document = without_nulls(merged({**one.job, "labels": {**one.job.get("labels", {}), **labels}}, said))
+        document = without_nulls(merged({**one.job, "labels": {**one.job.get("labels", {}), **labels}}, given))
         outcomes.append(LineOutcome(line=line, result=LineResult.JOB, notes=tuple(one.notes), document=document))
     return outcomes
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from cli.client import Client, ProblemError, told
+from cli.client import Client, ProblemError, error_lines
 from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines
 from cli.manifests.carrying import carry_out, check, make_plan, pruned_fires
@@ -87,7 +87,7 @@ def _checked(
         errors = without_those_to_come(errors, document, manifests)
         mistakes += [
             f"{manifest.place_of(str(one_error.get('field')))}: {manifest.name}: {line}"
-            for one_error, line in zip(errors, told(errors), strict=True)
+            for one_error, line in zip(errors, error_lines(errors), strict=True)
         ]
         warn(f"{manifest.place}: {manifest.name}: {warning}" for warning in warnings)
         wanted.append(one)
@@ -185,8 +185,8 @@ def _document(
 def plan_summary(steps: Iterable[Step | RecordStep]) -> str:
     """How many of what a dry run has found."""
     counts = Counter(step.action for step in steps)
-    told = ", ".join(f"{counts[action]} {_TO_DO[action]}" for action in Action if counts[action]) or "nothing to do"
-    return f"{told} (dry run: nothing was changed)"
+    planned = ", ".join(f"{counts[action]} {_TO_DO[action]}" for action in Action if counts[action]) or "nothing to do"
+    return f"{planned} (dry run: nothing was changed)"
 
 
 def outcome(results: Mapping[str, str]) -> str:

@@ -64,7 +64,7 @@ class Step:
 def plan_one(wanted: Wanted, there: Row | None, *, now_ms: int) -> Step:
     """The step that makes the job what is wanted.
 
-    Who does not say whether a job is enabled leaves it as it is: a pause that somebody made by hand outlasts an apply.
+    Where a manifest has no ``enabled`` it stays as it is: a pause that a user made by hand outlasts an apply.
     """
     if there is None:
         spec = read_spec(wanted.document)
@@ -110,14 +110,14 @@ def with_owner(document: Mapping[str, Any], owner: str | None) -> dict[str, Any]
     labels = document.get("labels")
     if labels is not None and not isinstance(labels, dict):
         return dict(document)  # the check says what is wrong with it
-    said = (labels or {}).get(OWNER_LABEL, owner)
-    if said != owner:
-        raise ValueError(f"labels: has {OWNER_LABEL}={said}, and --owner says {owner}; take one away")
+    of_labels = (labels or {}).get(OWNER_LABEL, owner)
+    if of_labels != owner:
+        raise ValueError(f"labels: has {OWNER_LABEL}={of_labels}, and --owner says {owner}; take one away")
     return {**document, "labels": {**(labels or {}), OWNER_LABEL: owner}}
 
 
 def other_owner(there: Row | None, owner: str | None) -> str | None:
-    """Who owns the job, where that is somebody else."""
+    """Who owns the job, where that is another owner."""
     if there is None or owner is None:
         return None
     now = ((there.get("spec") or {}).get("labels") or {}).get(OWNER_LABEL)

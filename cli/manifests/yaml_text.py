@@ -61,7 +61,7 @@ def read_documents(text: str) -> Iterator[Any]:
     except RecursionError as error:
         raise YamlError(None, "it is nested too deeply") from error
     except yaml.MarkedYAMLError as error:
-        raise _told(text, error) from error
+        raise _yaml_error(text, error) from error
     except yaml.YAMLError as error:
         raise YamlError(None, f"it is not YAML ({' '.join(str(error).split())})") from error
 
@@ -150,7 +150,7 @@ def _ambiguous(text: str, kind: str) -> str:
     )
 
 
-def _told(text: str, error: yaml.MarkedYAMLError) -> YamlError:
+def _yaml_error(text: str, error: yaml.MarkedYAMLError) -> YamlError:
     """The error with a remedy, where the line shows what was meant."""
     mark = error.problem_mark or error.context_mark
     if mark is None:

@@ -118,10 +118,10 @@ def _add_data(tar: tarfile.TarFile, staged: Path) -> None:
             hashed = _Hashed(file)
             tar.addfile(member, hashed)
             sums[member.name] = hashed.digest
-    told = json.dumps(sums).encode()
+    content = json.dumps(sums).encode()
     last = tarfile.TarInfo(_CHECKSUMS)
-    last.size = len(told)
-    tar.addfile(last, io.BytesIO(told))
+    last.size = len(content)
+    tar.addfile(last, io.BytesIO(content))
 
 
 class _Hashed(io.RawIOBase):
@@ -294,8 +294,8 @@ def _run(command: list[str], environ: Mapping[str, str]) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CommandError(f"{Path(command[0]).name} failed: {error}", ExitStatus.UNAVAILABLE) from error
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
-        raise CommandError(f"{Path(command[0]).name} failed: {said[0][:500]}", ExitStatus.UNAVAILABLE)
+        lines = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
+        raise CommandError(f"{Path(command[0]).name} failed: {lines[0][:500]}", ExitStatus.UNAVAILABLE)
 
 
 def _unpack(source: Path, target: Path) -> Mapping[str, Any]:
@@ -304,25 +304,25 @@ def _unpack(source: Path, target: Path) -> Mapping[str, Any]:
     The archive lists the checksum of each of its files. That shows damage, not who made the archive.
     """
     sums: dict[str, str] = {}
-    told: Mapping[str, Any] | None = None
+    stored_sums: Mapping[str, Any] | None = None
     with gzip.open(source) as whole, tarfile.open(fileobj=whole, mode="r:") as tar:
         members = (_checked(member, source) for member in tar)
-        about = _told_in(tar, next(members, None), _ABOUT)
+        about = _object_in(tar, next(members, None), _ABOUT)
         if about.get("format") not in (_FORMAT, _WITHOUT_CHECKSUMS):
             raise _no_backup(source)
         room = _room_for(about, source, target)
         for member in members:
-            if told is not None or (room := room - member.size) < 0:
+            if stored_sums is not None or (room := room - member.size) < 0:
                 raise CommandError(f"{source} has more in it than it says, so it is damaged", ExitStatus.REFUSED)
             if member.name == _CHECKSUMS:
-                told = _told_in(tar, member, _CHECKSUMS)
+                stored_sums = _object_in(tar, member, _CHECKSUMS)
             elif member.isdir():
                 (target / member.name).mkdir(mode=0o700)
             else:
                 sums[member.name] = _write(tar, member, target / member.name)
         while whole.read(1024 * 1024):  # the checksum of all of it is at the end, and tar has not read so far
             pass
-    if about["format"] == _FORMAT and sums != (wanted := dict(told or {})):
+    if about["format"] == _FORMAT and sums != (wanted := dict(stored_sums or {})):
         odd = min(name for name in {*sums, *wanted} if sums.get(name) != wanted.get(name))
         raise CommandError(f"{source} is damaged: {odd[:200]!r} is not what was saved", ExitStatus.REFUSED)
     if not (target / _DATA).is_dir():
@@ -343,7 +343,7 @@ def _checked(member: tarfile.TarInfo, source: Path) -> tarfile.TarInfo:
     return member
 
 
-def _told_in(tar: tarfile.TarFile, member: tarfile.TarInfo | None, name: str) -> Mapping[str, Any]:
+def _object_in(tar: tarfile.TarFile, member: tarfile.TarInfo | None, name: str) -> Mapping[str, Any]:
     """The JSON object of a member that has to be this one; empty where it is none."""
     is_it = member is not None and member.name == name and member.size < _MOST_TOLD
     content = tar.extractfile(member) if member is not None and is_it else None

@@ -94,7 +94,7 @@ async def _asks_for_password(http: aiohttp.ClientSession, etcd: str, data: DataD
 
 
 async def _takes_connections(path: Path) -> bool:
-    """Whether somebody listens on a Unix socket, which is in a directory of ours."""
+    """Whether a process listens on a Unix socket, which is in a directory of ours."""
     try:
         _, writer = await asyncio.open_unix_connection(path)
     except OSError:

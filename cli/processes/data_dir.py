@@ -124,7 +124,7 @@ class DataDir:
         return copy
 
     def write_config(self, child: str, config: Mapping[str, object]) -> Path:
-        """Write a child's configuration, readable by nobody else (it may hold a password)."""
+        """Write a child's configuration, readable by no other user (it may hold a password)."""
         path = self.path / "config" / f"{child}.json"
         write_privately(path, config)
         return path
@@ -143,7 +143,7 @@ class DataDir:
 
 
 def write_privately(path: Path, config: Mapping[str, object]) -> None:
-    """Write a configuration whole or not at all, readable by nobody else (it may hold a password)."""
+    """Write a configuration whole or not at all, readable by no other user (it may hold a password)."""
     _replace(path, json.dumps(config, indent=2))
 
 

@@ -170,7 +170,7 @@ def log_store_command(found: Found, data_dir: Path, pid_file: Path, *, socket: P
     """How to run it: on this socket, else on loopback; with its data, pid file and output in the data directory."""
     data_dir.mkdir(mode=0o700, exist_ok=True)
     if found.kind == "mongod on PATH":
-        # Beside what it is told to bind, it makes a socket that is named after its port.
+        # Beside what it has to bind, it makes a socket that is named after its port.
         where = (
             [f"--bind_ip={socket}", f"--unixSocketPrefix={socket.parent}"]
             if socket
@@ -223,7 +223,7 @@ async def fetch(place: Path, stopping: asyncio.Event, *, limit_s: float = _FETCH
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
             await asyncio.wait((talking,), timeout=_END_S)
-    _, said = await talking
+    _, printed = await talking
     match process.returncode:
         case 0:
             return ""
@@ -232,4 +232,4 @@ async def fetch(place: Path, stopping: asyncio.Event, *, limit_s: float = _FETCH
         case _ if stopping.is_set():  # what was ended may say so, too
             return "it was stopped"
         case _:
-            return "; ".join(said.decode(errors="replace").splitlines()) or f"it ended with {process.returncode}"
+            return "; ".join(printed.decode(errors="replace").splitlines()) or f"it ended with {process.returncode}"

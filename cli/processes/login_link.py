@@ -23,11 +23,11 @@ async def login_link(config: Path, file: Path) -> str | None:
     except OSError:
         return None
     try:
-        said, _ = await process.communicate()
+        printed, _ = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
-    return said.decode().strip() if process.returncode == 0 else None
+    return printed.decode().strip() if process.returncode == 0 else None
 
 
 def main(config_file: str, file: str) -> int:

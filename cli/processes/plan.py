@@ -85,7 +85,7 @@ class Plan:
     log_store_socket: Path | None
     """Where it listens, in a directory of this user alone; None: on its port."""
     log_store_port: int
-    said: tuple[str, ...]
+    lines: tuple[str, ...]
     """What was chosen, and why, for the terminal."""
 
     @property
@@ -115,20 +115,20 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
             f"refused with --production: {failpoints.VARIABLE} is set, which has processes end themselves; unset it",
             ExitStatus.REFUSED,
         )
-    said: list[str] = []
+    lines: list[str] = []
     manager, worker = _configured(options, environ)
-    manager = replace(manager, default_timezone=_timezone(manager, data, said))
+    manager = replace(manager, default_timezone=_timezone(manager, data, lines))
     _take_api_port(manager, ports)
     if "auditDir" not in manager.origins:
         manager = replace(manager, audit_dir=data.audit)
 
-    etcd, etcd_ports = _plan_etcd(manager, data, ports, said, options.fetched_etcd(environ))
-    log_store, log_store_socket, log_store_port = _plan_log_store(manager, data, ports, said)
+    etcd, etcd_ports = _plan_etcd(manager, data, ports, lines, options.fetched_etcd(environ))
+    log_store, log_store_socket, log_store_port = _plan_log_store(manager, data, ports, lines)
     manager = _with_access(manager, data)
     if options.production and (etcd or log_store):
         if faults := list(_unfit(manager, etcd, log_store, log_store_socket)):
             raise CommandError(f"refused with --production: {'; '.join(faults)}", ExitStatus.REFUSED)
-        said.append(
+        lines.append(
             "production: everything is on this machine, and synced to its disk: losing the disk loses it, so have "
             "`etcron backup` run each night, and keep the file elsewhere"
         )
@@ -153,7 +153,7 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
         log_store=log_store,
         log_store_socket=log_store_socket,
         log_store_port=log_store_port,
-        said=(*said, *(f"note:      {note}" for note in (*manager.notes, *worker.notes))),
+        lines=(*lines, *(f"note:      {note}" for note in (*manager.notes, *worker.notes))),
     )
 
 
@@ -186,11 +186,11 @@ def _agreed(manager: ManagerConfig, worker: WorkerConfig) -> tuple[ManagerConfig
     return manager, worker
 
 
-def _timezone(manager: ManagerConfig, data: DataDir, said: list[str]) -> str:
+def _timezone(manager: ManagerConfig, data: DataDir, lines: list[str]) -> str:
     """That of jobs that are saved without one: this machine's, as cron's, when the data directory was made."""
     if origin := manager.origins.get("defaultTimezone"):
         zone, origin = manager.default_timezone, origin
-    elif remembered := data.remembered():  # those of earlier versions have none: their jobs were told UTC
+    elif remembered := data.remembered():  # those of earlier versions have none: their jobs had UTC
         zone, origin = str(remembered.get("timezone", "UTC")), "as since this data directory was made"
     else:
         try:
@@ -201,7 +201,7 @@ def _timezone(manager: ManagerConfig, data: DataDir, said: list[str]) -> str:
         if zone not in zone_names():
             zone, origin = "UTC", "as this machine's cannot be told; defaultTimezone names another"
         data.remember(timezone=zone)
-    said.append(f"time zone: {zone} ({origin}), of jobs that name none")
+    lines.append(f"time zone: {zone} ({origin}), of jobs that name none")
     return zone
 
 
@@ -221,61 +221,61 @@ def _take_api_port(manager: ManagerConfig, ports: PortClaims) -> None:
 
 
 def _plan_etcd(
-    manager: ManagerConfig, data: DataDir, ports: PortClaims, said: list[str], fetched: str | None
+    manager: ManagerConfig, data: DataDir, ports: PortClaims, lines: list[str], fetched: str | None
 ) -> tuple[Found | None, tuple[int, int]]:
     origin = manager.origins.get("etcdEndpoints")
     if origin:
-        said.append(f"etcd:      {', '.join(manager.etcd_endpoints)} ({origin})")
+        lines.append(f"etcd:      {', '.join(manager.etcd_endpoints)} ({origin})")
         return None, (0, 0)
     if manager.etcd_user is not None:
         message = "is set, and no endpoint: the etcd that etcron up would start has a user of its own"
         raise ConfigError([Problem(field="etcdUser", message=message, remedy="give etcdEndpoints, or take it out")])
     earlier, written_by = data.remembered().get("etcd"), data.etcd_written_by()
     found = find_etcd(earlier, written_by, fetched=fetched)
-    client = _port(data, ports, "etcdPort", _ETCD_PORTS, said)
-    peer = _port(data, ports, "etcdPeerPort", _PEER_PORTS, said)
-    said.append(f"etcd:      starting {found.version} ({found.kind}; no endpoint is configured) on 127.0.0.1:{client}")
+    client = _port(data, ports, "etcdPort", _ETCD_PORTS, lines)
+    peer = _port(data, ports, "etcdPeerPort", _PEER_PORTS, lines)
+    lines.append(f"etcd:      starting {found.version} ({found.kind}; no endpoint is configured) on 127.0.0.1:{client}")
     if written_by not in ("", found.version):
-        said.append(
+        lines.append(
             f"           it takes over from {written_by}; a copy of the data is {data.keep_copy_of_etcd(written_by)}"
         )
     data.remember(etcd=found.kind, etcdVersion=found.version, etcdPort=client, etcdPeerPort=peer)
     if found.warning:
-        said.append(f"           WARNING: {found.warning}")
+        lines.append(f"           WARNING: {found.warning}")
     return found, (client, peer)
 
 
 def _plan_log_store(
-    manager: ManagerConfig, data: DataDir, ports: PortClaims, said: list[str]
+    manager: ManagerConfig, data: DataDir, ports: PortClaims, lines: list[str]
 ) -> tuple[Found | None, Path | None, int]:
     origin = manager.origins.get("mongodbUri")
     if origin:
-        said.append(f"log store: {redact_uri(manager.mongodb_uri)} ({origin})")
+        lines.append(f"log store: {redact_uri(manager.mongodb_uri)} ({origin})")
         return None, None, 0
     earlier = data.remembered().get("logStore")
     found = find_log_store(earlier)
     data.remember(logStore=found.kind)
     socket_path = data.log_store_socket if _fits(data.log_store_socket) else None
-    port = 0 if socket_path else _port(data, ports, "logStorePort", _LOG_STORE_PORTS, said)
+    port = 0 if socket_path else _port(data, ports, "logStorePort", _LOG_STORE_PORTS, lines)
     if not socket_path:
         data.remember(logStorePort=port)
-    said.append(f"log store: starting {found.kind} (no URI is configured) on {socket_path or f'127.0.0.1:{port}'}")
+    lines.append(f"log store: starting {found.kind} (no URI is configured) on {socket_path or f'127.0.0.1:{port}'}")
     if not socket_path:
-        said.append(
+        lines.append(
             "           WARNING: every user of this machine can read it there: a shorter --data-dir "
             "has room for a socket"
         )
     if isinstance(earlier, str) and earlier != found.kind:
-        said.append(
+        lines.append(
             f"           WARNING: the logs so far are in the files of {earlier}, which is gone: they are not shown"
         )
     if found.warning:
-        said.append(f"           WARNING: {found.warning}")
+        lines.append(f"           WARNING: {found.warning}")
     return found, socket_path, port
 
 
 def _with_access(manager: ManagerConfig, data: DataDir) -> ManagerConfig:
-    """Who has started it is in, everybody else has to log in; unless the configuration says otherwise."""
+    """The user who started it is in, all others have to log in; unless the configuration says otherwise."""
     given: dict[str, Any] = {}
     if "auth" not in manager.origins and not manager.allow_unauthenticated:
         given["auth"] = AuthMode.REQUIRED
@@ -312,13 +312,13 @@ def _fits(path: Path) -> bool:
     return len(os.fsencode(path)) <= MAX_SOCKET_PATH
 
 
-def _port(data: DataDir, ports: PortClaims, name: str, preferred: tuple[int, ...], said: list[str]) -> int:
-    """The port that this data directory had last time; another one where somebody has taken it."""
+def _port(data: DataDir, ports: PortClaims, name: str, preferred: tuple[int, ...], lines: list[str]) -> int:
+    """The port that this data directory had last time; another one where another process has taken it."""
     earlier = data.remembered().get(name)
     known = (earlier,) if isinstance(earlier, int) and 0 < earlier < 65536 else ()
     port = ports.take_free((*known, *preferred))
     if known and port != earlier:
-        said.append(f"           port {earlier} of last time is taken{holder_of(known[0])}; using {port}")
+        lines.append(f"           port {earlier} of last time is taken{holder_of(known[0])}; using {port}")
     return port
 
 

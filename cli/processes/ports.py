@@ -11,7 +11,7 @@ import psutil
 
 
 class PortClaims:
-    """The ports that this process has chosen: until it closes them, nobody else who asks here is given one of them.
+    """The ports that this process has chosen: until it closes them, no other `etcron up` is given one of them.
 
     Between choosing a port and listening there lies the start of a server, in which another `etcron up` would find the
     same port free. A claim is a Unix socket with an abstract name that has the address and the port in it: like a port
@@ -30,7 +30,7 @@ class PortClaims:
         self._held.clear()
 
     def take(self, port: int, *, host: str = "127.0.0.1") -> bool:
-        """Whether the port is ours from now on; not where somebody has it there already, or we have it anywhere."""
+        """Whether the port is ours from now on; not where it is in use there, or ours anywhere."""
         if port in self._held:
             return False
         _, address = _resolved(host, port)
@@ -46,7 +46,7 @@ class PortClaims:
         return True
 
     def take_free(self, preferred: Iterable[int]) -> int:
-        """The first of the preferred ports that is free on 127.0.0.1, and nobody's, else any such one; now ours."""
+        """The first of the preferred ports that is free on 127.0.0.1, and not taken, else any such one; now ours."""
         for port in preferred:
             if is_free("127.0.0.1", port) and self.take(port):
                 return port

@@ -47,7 +47,7 @@ class ChildSpec:
     is_ready: Callable[[], Awaitable[bool]]
     port: int | None = None
     """Where it listens: it is ready only once it does so itself, or a process that it has started (it may be a script
-    that starts the server). Somebody else there may have answered `is_ready`."""
+    that starts the server). Another process there may have answered `is_ready`."""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     directory: Path | None = None
     """Where it runs; None: where we do."""

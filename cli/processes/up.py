@@ -50,7 +50,7 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
                     say(f"           it could not be fetched: {why}")
             plan = make_plan(options, data, ports)
             say(f"data:      {data.path}")
-            for line in plan.said:
+            for line in plan.lines:
                 say(line)
             cert = plan.manager.tls_cert
             connector = aiohttp.TCPConnector(ssl=pinned_context(cert) if cert is not None else True)
@@ -84,7 +84,7 @@ async def _way_in(plan: Plan, http: aiohttp.ClientSession, limit: aiohttp.Client
 
 
 def say(line: str) -> None:
-    """One line to the user, at once; nothing ends because nobody can be told (a full disk, a terminal that is gone)."""
+    """One line to the user, at once; a full disk or a terminal that is gone ends nothing."""
     with contextlib.suppress(OSError):
         print(line, flush=True)
 
@@ -181,7 +181,7 @@ class _Machine:
         return await answers(self._http, f"{self._plan.url}/readyz")
 
     async def _workers_there(self) -> bool:
-        """Whether each of ours has registered, whoever else is there."""
+        """Whether each of ours has registered, whichever others are there."""
         ours = {worker.worker_name for worker in self._plan.workers}
         try:
             async with self._way_in.http.get(f"{self._way_in.url}/api/v1/workers") as answer:

@@ -38,7 +38,7 @@ _LEAST_SPOOL_BYTES: Final = 16 * 2**20
 
 
 def run_processes(config: WorkerConfig) -> int:
-    """Run the workers until told to stop; the exit status is as a worker's. ConfigError as `plan_workers`."""
+    """Run the workers until it is to stop; the exit status is as a worker's. ConfigError as `plan_workers`."""
     workers = plan_workers(config)
     configure_logging(config.log_level, config.log_format)
     for note in config.notes:

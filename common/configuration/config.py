@@ -267,7 +267,7 @@ def _refuse(config: SharedConfig, gathered: Gathered) -> None:
         *_ways(config),
         *_signing(config),
     ]  # fmt: skip
-    # Of a key whose value is none already, the default is all that could be told, which nobody has written.
+    # Of a key whose value is none already, the default is all that could be shown, which no user has written.
     if problems := gathered.problems + [problem for problem in misfits if problem.field not in unfit]:
         raise ConfigError(problems)
     gathered.notes.extend(access_notes(config))

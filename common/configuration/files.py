@@ -38,7 +38,7 @@ class File:
         return self.accept(text)
 
     def shown(self, value: object) -> object:
-        """Nothing of a key that somebody has put in place of its path."""
+        """Nothing of a key that a user has put in place of its path."""
         return "***" if "\n" in str(value) else value
 
     def lies_beside(self, value: Path, directory: Path) -> Path:
@@ -109,7 +109,7 @@ class UserName:
         return self.accept(text)
 
     def shown(self, value: object) -> object:
-        """Without the password that somebody has written after it."""
+        """Without the password that a user has written after it."""
         name, colon, _ = str(value).partition(":")
         return f"{name}:***" if colon else value
 

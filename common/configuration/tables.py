@@ -196,7 +196,7 @@ class SharedConfig:
     origins: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Key name -> where its value came from; "default" where it is not in here."""
     notes: tuple[str, ...] = field(default=(), repr=False)
-    """What a user should be told once at start."""
+    """What a user should read once at start."""
 
     @property
     def signed_for(self) -> str:

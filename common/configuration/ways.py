@@ -55,7 +55,7 @@ class Issuer:
         return self.accept(text)
 
     def shown(self, value: object) -> object:
-        """Without a user and a password that somebody has written into it."""
+        """Without a user and a password that a user has written into it."""
         before, at, after = str(value).rpartition("@")
         return f"{before.partition('//')[0]}//***@{after}" if at else value
 

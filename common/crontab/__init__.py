@@ -7,6 +7,6 @@
     daemons         (daemons.py)      what the cron of a machine reads otherwise than etcron does
     names           (names.py)        the job's name, from its command: the same at each import
 
-A crontab says what runs on one machine. Where a line cannot be told truly, it is refused with the reason, and the
+A crontab says what runs on one machine. A line for which no job does the same is refused with the reason, and the
 others become jobs. Managers read what is pasted into the console with it, the command line files and its machine's own.
 """

@@ -35,8 +35,8 @@ class Names:
     def of(self, command: str, user: str | None, comment: str = "") -> str:
         """The next name for this command; its second entry gets another one than its first."""
         digits = hashlib.sha256(f"{user or ''}\0{command}".encode(errors="surrogateescape")).hexdigest()[:_HASH_DIGITS]
-        said = _joined(_NOT_IN_NAMES.sub("-", word).strip("-._") for word in comment.lower().split())
-        name = self._prefix + (said or f"{_words(parse_command(command).line)}-{digits}")
+        from_comment = _joined(_NOT_IN_NAMES.sub("-", word).strip("-._") for word in comment.lower().split())
+        name = self._prefix + (from_comment or f"{_words(parse_command(command).line)}-{digits}")
         self._given[name] += 1
         number = self._given[name]
         return name if number == 1 else f"{name}-{number}"

@@ -30,8 +30,8 @@ from common.jobs.kinds import (
     Pattern,
     Several,
     Truth,
+    about,
     members_of,
-    says,
     written,
 )
 from common.jobs.notify import DEFAULT_ON, LINKS, LONGEST_DESCRIPTION, NOTIFY, Link, Notify
@@ -88,7 +88,7 @@ class Overlap(StrEnum):
 
 
 class MisfirePolicy(StrEnum):
-    """What becomes of fires that nobody claimed within their grace."""
+    """What becomes of fires that no worker claimed within their grace."""
 
     SKIP = "skip"
     LATEST = "latest"
@@ -103,18 +103,18 @@ def _whole(low: int, high: int, unit: str = "seconds") -> Number:
 class Misfire:
     """How late a fire may start, and what is made up for afterwards."""
 
-    policy: Annotated[MisfirePolicy, Choice(MisfirePolicy), says(
+    policy: Annotated[MisfirePolicy, Choice(MisfirePolicy), about(
         "policy", "what becomes of fires that could not start within their grace: none runs, the newest one, or each",
         "all", label="Fires that could not start in time", hint="Fires that do not run are recorded as missed.",
         choices={"latest": "run the newest one", "skip": "run none", "all": "run each, oldest first"},
     )] = MisfirePolicy.LATEST  # fmt: skip
-    grace_s: Annotated[int, _whole(1, 86_400), says(
+    grace_s: Annotated[int, _whole(1, 86_400), about(
         "graceSeconds", "how late a fire may start", 300,
         label="Start deadline, in seconds")] = 60  # fmt: skip
-    window_s: Annotated[int, _whole(0, MAX_SECONDS), says(
+    window_s: Annotated[int, _whole(0, MAX_SECONDS), about(
         "windowSeconds", "how old a fire may be that is made up for", 86_400,
         label="Catch-up window, in seconds", hint="Older fires are recorded as missed.")] = 3600  # fmt: skip
-    limit: Annotated[int, _whole(1, 100, "runs"), says(
+    limit: Annotated[int, _whole(1, 100, "runs"), about(
         "limit", "how many fires `all` makes up for at most, the newest ones", 24,
         label="Catch-up runs at most", hint="How many fires are run where each one is.")] = 10  # fmt: skip
 
@@ -172,58 +172,58 @@ _USER: Final = Pattern(
 class JobSpec:
     """One job as its user defined it; valid by construction through :func:`parse_job`."""
 
-    name: Annotated[str, JobName(), says(
+    name: Annotated[str, JobName(), about(
         "name", "the job's name, and the key to it", "backup", section="what", label="Name",
         hint="Letters, digits, dots, dashes and underscores. It cannot be changed later.")]  # fmt: skip
-    command: Annotated[str | tuple[str, ...], Command(), says(
+    command: Annotated[str | tuple[str, ...], Command(), about(
         "command", "a line for the shell, or the arguments of a program for no shell", "/usr/local/bin/backup",
         section="what", input="command", label="Command",
         hint="A shell command, on one line or several. Exit status 0 is a success.")]  # fmt: skip
-    cron_exprs: Annotated[tuple[str, ...], Several(of=Expression(), what="expressions", most=MAX_EXPRESSIONS), says(
+    cron_exprs: Annotated[tuple[str, ...], Several(of=Expression(), what="expressions", most=MAX_EXPRESSIONS), about(
         "cronExpr", "seven fields, a crontab's five, or a macro; of several it fires at the union", "0 30 2 * * * *",
         section="when", input="expressions", label="Expression",
         hint="second minute hour day month weekday year; five fields are a crontab line; or @daily and the like",
     )] = ()  # fmt: skip
     """Exactly one of cron_exprs, every, after, at is given."""
-    every: Annotated[Duration | None, Span(), says(
+    every: Annotated[Duration | None, Span(), about(
         "every", "a fixed rate: at whole multiples since 1970-01-01 UTC, the same on every worker", "15m",
         section="when", label="Interval",
         hint="Such as 90s, 15m, 1h30m, 1d, 2w. Counted from 1970 in UTC, so the same everywhere.")] = None  # fmt: skip
-    offset: Annotated[Duration | None, Span(least_s=0), says(
+    offset: Annotated[Duration | None, Span(least_s=0), about(
         "offset", "beside `every`, and below it: that much later", "5m", section="when", label="Offset",
         hint="Starts this much later each time; less than the interval.", unset="none")] = None  # fmt: skip
-    after: Annotated[Duration | None, Span(), says(
+    after: Annotated[Duration | None, Span(), about(
         "after", "this long after the last run ended; `overlap` must be `skip`; not with `broadcast`", "30s",
         section="when", label="Delay after the last run",
         hint="From the end of a run to the start of the next, such as 30s or 1h.")] = None  # fmt: skip
-    at: Annotated[Moment | None, Instant(), says(
+    at: Annotated[Moment | None, Instant(), about(
         "at", "once, at this instant", "2035-01-01T00:00:00+01:00", section="when", label="Time",
         hint="Such as 2026-12-24T18:00 in the time zone beside it, or with an offset: 2026-12-24T18:00+01:00.",
     )] = None  # fmt: skip
-    timezone: Annotated[str, ZoneName(), says(
+    timezone: Annotated[str, ZoneName(), about(
         "timezone", "of the expressions, of the calendar, and of times without an offset; left out: "
         "`defaultTimezone` of the managers", "Europe/Berlin",
         section="when", label="Time zone", hint="")] = "UTC"  # fmt: skip
-    enabled: Annotated[bool, Truth(), says(
+    enabled: Annotated[bool, Truth(), about(
         "enabled", "false: the job is paused", False,
         section="when", label="Fires as soon as it is saved", hint="")] = True  # fmt: skip
-    start_at: Annotated[Moment | None, Instant(), says(
+    start_at: Annotated[Moment | None, Instant(), about(
         "startAt", "no fire before it; not with `at`", "2035-01-01T00:00", section="window", label="No fire before",
         hint="Such as 2026-12-01T00:00, in the job's time zone or with an offset.", unset="no limit",
     )] = None  # fmt: skip
-    end_at: Annotated[Moment | None, Instant(is_end=True), says(
+    end_at: Annotated[Moment | None, Instant(is_end=True), about(
         "endAt", "no fire after it; later than `startAt`; not with `at`", "2036-01-01T00:00", section="window",
         label="No fire after", hint="Both ends belong to the window.", unset="no limit")] = None  # fmt: skip
-    calendar: Annotated[Calendar | None, Dates(), says(
+    calendar: Annotated[Calendar | None, Dates(), about(
         "calendar", "the days, in `timezone`, on which it does not fire, or alone fires; fires on the others are "
         "recorded as `skipped: calendar`", {"exclude": ["12-24/01-02", "2035-03-23"]}, section="window",
         input="calendar", label="Calendar", hint="One per line: 2026-05-01, or 12-24 for every year, or 12-24/01-02 "
         "for a range. Fires on closed days are recorded as skipped.")] = None  # fmt: skip
-    jitter_s: Annotated[int, _whole(0, 86_400), says(
+    jitter_s: Annotated[int, _whole(0, 86_400), about(
         "jitterSeconds", "a fire starts up to this much later, by a hash of job and plan time; not with `after`", 30,
         section="window", label="Jitter in seconds",
         hint="Each fire starts up to so much later, so that not everything starts at once.")] = 0  # fmt: skip
-    overlap: Annotated[Overlap, Choice(Overlap), says(
+    overlap: Annotated[Overlap, Choice(Overlap), about(
         "overlap", "what becomes of a fire while a run is going: left out, run beside it, kept waiting (one), or "
         "run in its place", "queue", section="limits", input="radios", label="While the previous run is still going",
         hint="", absent="A job that starts after its last run never overlaps with itself.",
@@ -232,106 +232,106 @@ class JobSpec:
                "queue": "the newest fire waits until the run ends",
                "replace": "the run is killed, then the new one starts", "allow": "side by side"},
     )] = Overlap.SKIP  # fmt: skip
-    misfire: Annotated[Misfire, _MISFIRE, says(
+    misfire: Annotated[Misfire, _MISFIRE, about(
         "misfire", "fires that could not start in time", {"policy": "all", "limit": 24},
         section="late", label="Late fires")] = field(default_factory=cache(Misfire))  # fmt: skip
-    retry: Annotated[Retry, RETRY, says(
+    retry: Annotated[Retry, RETRY, about(
         "retry", "runs that failed or timed out", {"limit": 3, "delaySeconds": 30},
         section="retry", label="Retries")] = field(default_factory=cache(Retry))  # fmt: skip
-    timeout_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+    timeout_s: Annotated[float, Number(low=0, high=MAX_SECONDS), about(
         "timeoutSeconds", "then the run is ended: TERM to its whole process group, later KILL; 0: never", 600,
         section="limits", label="Timeout in seconds", hint="The run is stopped then. 0: never.", choices={"0": "none"},
     )] = 0  # fmt: skip
     """0: none."""
-    kill_grace_s: Annotated[float, Number(low=0, high=3600), says(
+    kill_grace_s: Annotated[float, Number(low=0, high=3600), about(
         "killGraceSeconds", "from TERM to KILL; also of what a command leaves in its process group when it ends", 10,
         section="limits", label="Grace before KILL in seconds")] = 5  # fmt: skip
-    on_worker_lost: Annotated[OnWorkerLost, Choice(OnWorkerLost), says(
+    on_worker_lost: Annotated[OnWorkerLost, Choice(OnWorkerLost), about(
         "onWorkerLost", "what becomes of a fire whose run was lost with its worker, or ended because that shut down "
         "or was out of touch with etcd for too long: it is recorded, or run again", "rerun", section="late",
         label="A run lost with its worker", hint="Running it again may execute the command twice.",
         choices={"record": "record it", "rerun": "run it again"})] = OnWorkerLost.RECORD  # fmt: skip
-    lost_after_s: Annotated[float | Literal["never"] | None, LostAfter(), says(
+    lost_after_s: Annotated[float | Literal["never"] | None, LostAfter(), about(
         "lostAfterSeconds", "how long a run may be out of touch with etcd before it counts as lost, more than "
         "`leaseTtlSeconds` + `killGraceSeconds` + 4; `never`: it runs on, and the job waits for it",
         60, section="late", label="Lost after seconds without contact",
         hint="How long a run may be without contact. never: it keeps running, and the job waits for it.",
         choices={"never": "never"}, unset="the worker's (300)")] = None  # fmt: skip
     """None: the worker's."""
-    env: Annotated[Mapping[str, str], ENV, says(
+    env: Annotated[Mapping[str, str], ENV, about(
         "env", "variables added to the clean environment", {"LEVEL": "debug"}, section="surroundings",
         label="Variables", hint="Added to a clean environment: PATH, HOME, USER, LOGNAME, SHELL, LANG.",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
-    secrets: Annotated[Mapping[str, str], _SECRETS, says(
+    secrets: Annotated[Mapping[str, str], _SECRETS, about(
         "secrets", "variables whose values the worker looks up by these names when the run starts; they count before "
         "those of `env`", {"PGPASSWORD": "pg/prod"}, section="surroundings", label="Secrets",
         hint="Variable and name of the secret. The value stays on the worker and is masked in the output.",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
-    secret_files: Annotated[Mapping[str, str], _SECRETS, says(
+    secret_files: Annotated[Mapping[str, str], _SECRETS, about(
         "secretFiles", "variables that name a private file with a secret in it; the file goes when the run ends",
         {"PGPASSFILE": "pg/passfile"}, section="surroundings", label="Secrets in files",
         hint="Variable and name of the secret. The variable has the path of a file that only the run can read.",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
-    workdir: Annotated[str | None, _path("/srv/reports"), says(
+    workdir: Annotated[str | None, _path("/srv/reports"), about(
         "workdir", "the directory that the command starts in", "/srv/reports",
         section="surroundings", label="Directory", hint="", unset="the user's home")] = None  # fmt: skip
-    user: Annotated[str | None, _USER, says(
+    user: Annotated[str | None, _USER, about(
         "user", "whom the command runs as; the worker has to allow it", "www-data",
         section="surroundings", label="User", unset="the worker's")] = None  # fmt: skip
-    shell: Annotated[str | None, _path("/bin/bash"), says(
+    shell: Annotated[str | None, _path("/bin/bash"), about(
         "shell", "what a command line is given to, with `-c`", "/bin/bash",
         section="surroundings", label="Shell", hint="", unset="the worker's (`/bin/sh`)")] = None  # fmt: skip
     """None: for ``workdir`` the user's home; for ``user`` and ``shell`` the worker's."""
-    output_limit_bytes: Annotated[int, _whole(0, MAX_OUTPUT_LIMIT_BYTES, "bytes"), says(
+    output_limit_bytes: Annotated[int, _whole(0, MAX_OUTPUT_LIMIT_BYTES, "bytes"), about(
         "outputLimitBytes", "of more output the head and the tail are kept", 1_048_576, section="surroundings",
         label="Output kept, in bytes", hint="Of longer output the middle is cut.")] = 262_144  # fmt: skip
-    labels: Annotated[Mapping[str, str], LABELS, says(
+    labels: Annotated[Mapping[str, str], LABELS, about(
         "labels", "for searching and grouping", {"team": "billing"},
         section="labelled", label="Labels")] = field(default_factory=lambda: _NONE)  # fmt: skip
-    workers: Annotated[Mapping[str, tuple[str, ...]], SELECTOR, says(
+    workers: Annotated[Mapping[str, tuple[str, ...]], SELECTOR, about(
         "workers", "labels that a worker has to have; of several values any one will do",
         {"zone": "eu", "gpu": ["a100", "h100"]}, section="where", label="Workers",
         hint="Labels that a worker must have, all of them; of several values any one. Empty: any worker.", unset="any",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
     """Label to the values that will do; a worker has to fit all. Empty: any worker."""
-    broadcast: Annotated[bool, Truth(), says(
+    broadcast: Annotated[bool, Truth(), about(
         "broadcast", "it runs on every worker that `workers` selects, once each; not with `after`", True,
         section="where", label="On every matching worker, once each", hint="Otherwise on one of them.",
     )] = False  # fmt: skip
-    slots: Annotated[int, _whole(1, 1024, "slots"), says(
+    slots: Annotated[int, _whole(1, 1024, "slots"), about(
         "slots", "how many of the worker's slots a run takes", 2, section="where", label="Slots")] = 1  # fmt: skip
-    priority: Annotated[int, _whole(-100, 100, ""), says(
+    priority: Annotated[int, _whole(-100, 100, ""), about(
         "priority", "where slots are scarce, the larger goes first", 10,
         section="where", label="Priority")] = 0  # fmt: skip
-    description: Annotated[str, AnyText(longest=LONGEST_DESCRIPTION), says(
+    description: Annotated[str, AnyText(longest=LONGEST_DESCRIPTION), about(
         "description", "what the job is for, in a sentence or two: on its page, and in each message about it",
         "The books of the day, for the bank.", section="told", label="Description",
         hint="What the job is for: shown on its page and in each message about it.")] = ""  # fmt: skip
-    links: Annotated[tuple[Link, ...], LINKS, says(
+    links: Annotated[tuple[Link, ...], LINKS, about(
         "links", "where a person reads on, such as a runbook: on its page, and in each message about it",
         [{"title": "Runbook", "url": "https://wiki.example.com/backup"}], section="told", input="rows", label="Links",
         hint="A runbook, for example: shown on the job's page and in each message about it.")] = ()  # fmt: skip
-    notify: Annotated[tuple[Notify, ...], NOTIFY, says(
+    notify: Annotated[tuple[Notify, ...], NOTIFY, about(
         "notify", "channels that get messages about the job's events, in addition to rules; without `on`: "
         + ", ".join(f"`{one}`" for one in DEFAULT_ON),
         [{"to": "ops", "on": ["failed", "output"]}], section="told", input="rows", label="Notify",
         hint="Channels to notify in addition to rules. Without events: problems, and their end.",
     )] = ()  # fmt: skip
-    warn_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+    warn_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), about(
         "warnAfterSeconds", "a run that takes longer is reported as `slow`, once; 0: none is", 3_600,
         section="told", label="Slow after seconds", hint="A run that takes longer is reported. 0: never.",
         choices={"0": "never"})] = 0  # fmt: skip
-    late_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+    late_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), about(
         "lateAfterSeconds", "a fire that starts later than this after its time, jitter included, is reported as "
         "`late`; 0: none is", 60, section="told", label="Late after seconds",
         hint="A fire that starts this long after its time is reported. 0: never.",
         choices={"0": "never"})] = 0  # fmt: skip
-    silent_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+    silent_after_s: Annotated[float, Number(low=0, high=MAX_SECONDS), about(
         "silentAfterSeconds", "a job that has not succeeded for so long is reported as `silent`, also where no fire "
         "was planned; 0: it is not", 90_000, section="told", label="Silent after seconds",
         hint="No success for this long is reported, whatever the reason. 0: never.",
         choices={"0": "never"})] = 0  # fmt: skip
-    suspicious_below_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+    suspicious_below_s: Annotated[float, Number(low=0, high=MAX_SECONDS), about(
         "suspiciousBelowSeconds", "a run that succeeds in less time is reported as `fast`; 0: none is", 5,
         section="told", label="Suspicious below seconds",
         hint="A faster success is reported: perhaps it did nothing. 0: never.",

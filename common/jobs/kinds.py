@@ -45,7 +45,7 @@ NOT_BLANK: Final = rf"[^\x00]*[^\x00{_BLANKS}][^\x00]*"
 
 
 class Kind(ABC):
-    """How a value is read, and what is said of it."""
+    """How a value is read, and how it is described."""
 
     @property
     @abstractmethod
@@ -269,7 +269,7 @@ class Several(Kind):
                 raise wrong(f"is {shown(value)}", f"needed: a {self.type}")
             try:
                 return read([value])
-            except ValidationError as error:  # told as the value's own
+            except ValidationError as error:  # reported as the value's own
                 problems = problems_of(error)
                 raise all_wrong(replace(one, field=one.field.removeprefix("[0]")) for one in problems) from None
         if not self.least <= len(value) <= self.most:
@@ -397,7 +397,7 @@ class Object(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectField:
-    """A field of an object: its name in JSON, the attribute that it becomes, and what is said of it."""
+    """A field of an object: its name in JSON, the attribute that it becomes, and its description."""
 
     name: str
     attribute: str
@@ -425,10 +425,10 @@ class Shown(TypedDict, total=False):
     unset: str
     """What null, or nothing, stands for."""
     absent: str
-    """What is said in its place where the trigger rules it out."""
+    """What is shown in its place where the trigger rules it out."""
 
 
-def says(name: str, meaning: str, example: Any, **shown: Unpack[Shown]) -> Any:
+def about(name: str, meaning: str, example: Any, **shown: Unpack[Shown]) -> Any:
     """Of a field: its name in JSON, what it means, a value that it may have, and how the console shows it."""
     extra: Schema = {"shown": shown}
     return Field(alias=name, description=meaning, examples=[example], json_schema_extra=extra)
@@ -438,10 +438,10 @@ def members_of(owner: type[Any]) -> Mapping[str, ObjectField]:
     """The fields of a dataclass, by their names in JSON; each is annotated with its type, its kind and its meaning."""
     hints, found = get_type_hints(owner, include_extras=True), {}
     for field in fields(owner):
-        _, kind, about = get_args(hints[field.name])
-        found[about.alias] = ObjectField(
-            name=about.alias, attribute=field.name, kind=kind, meaning=about.description, example=about.examples[0],
-            shown=about.json_schema_extra["shown"],
+        _, kind, known = get_args(hints[field.name])
+        found[known.alias] = ObjectField(
+            name=known.alias, attribute=field.name, kind=kind, meaning=known.description, example=known.examples[0],
+            shown=known.json_schema_extra["shown"],
             is_needed=field.default is MISSING and field.default_factory is MISSING,
         )  # fmt: skip
     return MappingProxyType(found)
@@ -451,15 +451,15 @@ def read_members(
     document: Mapping[str, Any], read: Callable[[dict[str, Any]], T], members: Mapping[str, ObjectField], *, of: str
 ) -> tuple[T | None, list[Problem]]:
     """What pydantic makes of an object's members, and every mistake in it. A null is as if left out."""
-    said, problems, made = {}, [], None
+    given, problems, made = {}, [], None
     for name, member in members.items():
         value = document.get(name)
         if value is not None or member.is_needed:
-            said[name] = value
+            given[name] = value
     try:
-        made = read(said)
+        made = read(given)
     except ValidationError as error:
-        absent = {name for name, value in said.items() if value is None}
+        absent = {name for name, value in given.items() if value is None}
         problems = [replace(one, message="is missing") if one.field in absent else one for one in problems_of(error)]
     return made, problems + list(unknown(document, members, of=of))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from common.jobs.kinds import AnyText, Choice, Number, Object, Pattern, Several, says
+from common.jobs.kinds import AnyText, Choice, Number, Object, Pattern, Several, about
 from common.jobs.values import JobName
 from common.verdicts import FAILURES, OF_JOBS, EventKind
 
@@ -34,20 +34,20 @@ _URL: Final = Pattern(
 class Link:
     """Where a person reads on."""
 
-    title: Annotated[str, AnyText(longest=100), says("title", "what it is called", "Runbook", label="Title", hint="")]
-    url: Annotated[str, _URL, says("url", "where it leads", "https://wiki.example.com/backup", label="URL", hint="")]
+    title: Annotated[str, AnyText(longest=100), about("title", "what it is called", "Runbook", label="Title", hint="")]
+    url: Annotated[str, _URL, about("url", "where it leads", "https://wiki.example.com/backup", label="URL", hint="")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
     """A channel that gets messages about the job's events."""
 
-    to: Annotated[str, JobName(), says("to", "a channel", "ops", label="Channel", hint="")]
-    on: Annotated[tuple[EventKind, ...], _KINDS, says(
+    to: Annotated[str, JobName(), about("to", "a channel", "ops", label="Channel", hint="")]
+    on: Annotated[tuple[EventKind, ...], _KINDS, about(
         "on", "which events", ["failed", "output"], label="Events", hint="",
         unset=f"{', '.join(_PROBLEMS)}; {', '.join(_BY_A_FIELD)}")] = ()  # fmt: skip
     """Empty: `DEFAULT_ON`."""
-    after: Annotated[int, Number(low=1, high=100, whole=True, unit=""), says(
+    after: Annotated[int, Number(low=1, high=100, whole=True, unit=""), about(
         "after", "only after so many problems in a row", 3, label="In a row", hint="")] = 1  # fmt: skip
 
     @property

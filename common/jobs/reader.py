@@ -75,11 +75,11 @@ def parse_timing(document: Mapping[str, Any], *, name: str = "") -> JobSpec:
 
     InvalidInputError with every mistake at once. ``name`` is what ``H`` takes its value from.
     """
-    said = {field: document[field] for field in TIMING if field in document}
-    expressions = said.get("cronExpr")
+    given = {field: document[field] for field in TIMING if field in document}
+    expressions = given.get("cronExpr")
     listed = expressions if isinstance(expressions, list) else [expressions]
     at_boot = any(str(one).strip().lower() == REBOOT for one in listed)
-    spec, problems = _read(_ANY | said | ({"broadcast": True} if at_boot else {}), name=name)
+    spec, problems = _read(_ANY | given | ({"broadcast": True} if at_boot else {}), name=name)
     check(problems)
     return replace(spec, name=name, command="")
 
@@ -103,17 +103,17 @@ def _value(field: str, kind: TypeAdapter[T], value: Any) -> T:
 
 
 def _read(document: Mapping[str, Any], name: str = "") -> tuple[JobSpec, list[Problem]]:
-    """What can be read of a job, and what is wrong with it: of that, none is said where the rest is looked at."""
-    said = {field: value for field, value in document.items() if value is not None}
-    context = around(said, name)
+    """What can be read of a job, and what is wrong with it. A fault of one field hides no other."""
+    given = {field: value for field, value in document.items() if value is not None}
+    context = around(given, name)
     spec, problems = read_members(
         document, lambda members: _JOB.validate_python(members, context=context), _MEMBERS, of="a job"
     )
     if spec is None:
         wrong = {re.split(r"[.\[]", problem.field, maxsplit=1)[0] for problem in problems}
-        right = {field: value for field, value in said.items() if field in KNOWN and field not in wrong}
+        right = {field: value for field, value in given.items() if field in KNOWN and field not in wrong}
         spec = _JOB.validate_python(_ANY | right, context=context)
-    return spec, problems + list(clashes(said, spec))
+    return spec, problems + list(clashes(given, spec))
 
 
 class _NotOursError(ValueError):

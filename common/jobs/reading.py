@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError, ValidationError
 from common.errors import InvalidInputError, Problem
 
 MAX_UNKNOWN: Final = 50
-"""So many unknown fields are told one by one."""
+"""So many unknown fields are reported one by one."""
 REMEDY_ERROR: Final = "needed"
 """Of pydantic's errors: the message is the remedy."""
 _WRONG: Final = "wrong"
@@ -109,11 +109,11 @@ def check_unicode(value: str) -> None:
 def shown(value: Any) -> str:
     """A value as a message repeats it: in its own script, without what is not seen, and short."""
     try:
-        told = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        words = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
         return f"a very deep {kind_of(value)}"
-    told = told if len(told) <= 60 else told[:57] + "..."
-    return told if told.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in told)
+    words = words if len(words) <= 60 else words[:57] + "..."
+    return words if words.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in words)
 
 
 def printable(name: str) -> str:

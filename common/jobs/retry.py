@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Annotated, Any, Final
 
 from common.errors import Problem
-from common.jobs.kinds import Number, Object, Several, Truth, says
+from common.jobs.kinds import Number, Object, Several, Truth, about
 from common.jobs.reading import all_wrong
 from common.jobs.values import MAX_SECONDS
 
@@ -28,26 +28,26 @@ _CODES: Final = Several(
 class Retry:
     """The retry policy of a job."""
 
-    limit: Annotated[int, Number(low=0, high=100, whole=True, unit="retries"), says(
+    limit: Annotated[int, Number(low=0, high=100, whole=True, unit="retries"), about(
         "limit", "attempts beyond the first", 3,
         label="Retries", hint="Attempts beyond the first, after a failure or a timeout.")] = 0  # fmt: skip
-    delay_s: Annotated[float, Number(low=0, high=86_400), says(
+    delay_s: Annotated[float, Number(low=0, high=86_400), about(
         "delaySeconds", "from the end of the first attempt to the second; not beyond `maxDelaySeconds`", 30,
         label="First delay in seconds", hint="From the end of an attempt to the next.")] = 10  # fmt: skip
-    backoff: Annotated[float, Number(low=1, high=10, unit=""), says(
+    backoff: Annotated[float, Number(low=1, high=10, unit=""), about(
         "backoff", "each delay is the one before times this", 3,
         label="Each delay times", hint="2 doubles it, 1 keeps it.")] = 2  # fmt: skip
-    max_delay_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+    max_delay_s: Annotated[float, Number(low=0, high=MAX_SECONDS), about(
         "maxDelaySeconds", "no delay grows beyond it (before the jitter)", 600,
         label="Longest delay in seconds")] = 3600  # fmt: skip
-    jitter: Annotated[float, Number(low=0, high=1, unit=""), says(
+    jitter: Annotated[float, Number(low=0, high=1, unit=""), about(
         "jitter", "up to this share of the delay is added, by a hash of the run", 0.1,
         label="Jitter, as a share")] = 0  # fmt: skip
-    on_exit_codes: Annotated[tuple[int, ...], _CODES, says(
+    on_exit_codes: Annotated[tuple[int, ...], _CODES, about(
         "onExitCodes", "only these are tried again; empty: any failure, and a timeout", [75],
         label="Only after these exit statuses", hint="Separated by commas, such as 75, 111.",
         unset="any failure, and a timeout")] = ()  # fmt: skip
-    other_worker: Annotated[bool, Truth(), says(
+    other_worker: Annotated[bool, Truth(), about(
         "otherWorker", "the next attempt goes to another worker, where there is one", True,
         label="On another worker, where there is one", hint="")] = False  # fmt: skip
 

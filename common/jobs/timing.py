@@ -20,34 +20,34 @@ RULED_OUT: Final[Mapping[str, tuple[str, ...]]] = {
 """The fields that have to keep their defaults beside a trigger."""
 
 
-def clashes(said: Mapping[str, Any], spec: JobSpec) -> Iterator[Problem]:
-    """What does not go together.
+def clashes(given: Mapping[str, Any], spec: JobSpec) -> Iterator[Problem]:
+    """Which fields do not go together.
 
-    ``said``: the document's members that are not null; ``spec``: what was read of them, else the defaults.
+    ``given``: the document's members that are not null; ``spec``: what was read of them, else the defaults.
     """
-    given, (*others, last) = [name for name in TRIGGERS if name in said], TRIGGERS
-    if not given:
+    triggers, (*others, last) = [name for name in TRIGGERS if name in given], TRIGGERS
+    if not triggers:
         remedy = f"needed: one of {', '.join(others)} or {last}, to say when it runs"
         yield Problem(field=TRIGGERS[0], message="is missing", remedy=remedy)
-    elif len(given) > 1:
-        remedy = f"keep one of {', '.join(given)}: a job has one trigger"
-        yield Problem(field=given[0], message=f"stands beside {' and '.join(given[1:])}", remedy=remedy)
+    elif len(triggers) > 1:
+        remedy = f"keep one of {', '.join(triggers)}: a job has one trigger"
+        yield Problem(field=triggers[0], message=f"stands beside {' and '.join(triggers[1:])}", remedy=remedy)
     for name in ("startAt", "endAt"):
-        if name in said and "at" in said:
+        if name in given and "at" in given:
             yield Problem(field=name, message="stands beside at, which fires once", remedy="leave it out")
     start, end = spec.start_at, spec.end_at
     if start is not None and end is not None and end.ms <= start.ms:
         message = f"is {shown(end.text)}, not after startAt {shown(start.text)}"
         yield Problem(field="endAt", message=message, remedy="needed: a later time")
-    if "offset" in said and "every" not in said:
+    if "offset" in given and "every" not in given:
         yield Problem(field="offset", message="stands without every", remedy="leave it out, or give every, e.g. 15m")
     elif spec.offset is not None and spec.every is not None and spec.offset.ms >= spec.every.ms:
         message = f"is {shown(spec.offset.text)}, not below every {shown(spec.every.text)}"
         yield Problem(field="offset", message=message, remedy="needed: a shorter span")
-    if "after" in said:
+    if "after" in given:
         yield from _beside_after(spec)
     if REBOOT in spec.cron_exprs:
-        yield from _beside_reboot(spec, said)
+        yield from _beside_reboot(spec, given)
 
 
 def rules() -> list[Schema]:
@@ -67,7 +67,7 @@ def rules() -> list[Schema]:
     ]
 
 
-def _beside_reboot(spec: JobSpec, said: Mapping[str, Any]) -> Iterator[Problem]:
+def _beside_reboot(spec: JobSpec, given: Mapping[str, Any]) -> Iterator[Problem]:
     if len(spec.cron_exprs) > 1:
         message = "has @reboot beside other expressions"
         yield Problem(field="cronExpr", message=message, remedy="make a job of its own of it")
@@ -75,7 +75,7 @@ def _beside_reboot(spec: JobSpec, said: Mapping[str, Any]) -> Iterator[Problem]:
         remedy = "needed: true, as it runs on each machine that `workers` chooses"
         yield Problem(field="broadcast", message="is false beside @reboot", remedy=remedy)
     for name in ("startAt", "endAt", "calendar", "jitterSeconds"):
-        if said.get(name):
+        if given.get(name):
             yield Problem(field=name, message="stands beside @reboot, which is at no time", remedy="leave it out")
 
 

@@ -306,12 +306,12 @@ class Dates(Kind):
             raise wrong(f"is {shown(value)}", f"needed: {example}")
         if problems := list(unknown(value, _MODES, of="calendar")):
             raise all_wrong(problems)
-        said = {mode: dates for mode, dates in value.items() if dates is not None}
-        if len(said) != 1:
-            what = "has both exclude and include" if said else "has neither exclude nor include"
+        given = {mode: dates for mode, dates in value.items() if dates is not None}
+        if len(given) != 1:
+            what = "has both exclude and include" if given else "has neither exclude nor include"
             raise wrong(what, f"needed: {example}")
         try:
-            [(mode, entries)] = read(said).items()
+            [(mode, entries)] = read(given).items()
         except ValidationError as error:
             raise all_wrong(problems_of(error)) from None
         calendar = Calendar(entries=entries, include=mode == "include")
@@ -320,10 +320,10 @@ class Dates(Kind):
         return calendar
 
 
-def around(said: Mapping[str, Any], name: str = "") -> Around:
-    """What the other fields are read in, as the document says it; what is wrong there is told there."""
-    timezone = said.get("timezone", "UTC")
+def around(given: Mapping[str, Any], name: str = "") -> Around:
+    """What the other fields are read in, by the document; a fault in these is reported with their own fields."""
+    timezone = given.get("timezone", "UTC")
     known = timezone if isinstance(timezone, str) and timezone in zone_names() else "UTC"
-    if not name and isinstance(said.get("name"), str) and is_job_name(said["name"]):
-        name = said["name"]
+    if not name and isinstance(given.get("name"), str) and is_job_name(given["name"]):
+        name = given["name"]
     return Around(timezone=known, name=name)

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from common.access.fields import SelectorField
 from common.access.selectors import Selector
 from common.errors import Problem
-from common.jobs.kinds import AnyText, Choice, Number, Several, says
+from common.jobs.kinds import AnyText, Choice, Number, Several, about
 from common.jobs.values import JobName
 from common.notices.forms import ADDRESS, SECRET, USER, Form, Host, Url
 
@@ -59,30 +59,30 @@ _NEEDS: Final[Mapping[ChannelKind, Mapping[str, str]]] = {
 class Channel:
     """One channel. What is secret is the name of a secret in the managers' ``secretsDirectory``."""
 
-    kind: Annotated[ChannelKind, Choice(ChannelKind), says("kind", "how its messages are sent", "email")]
-    labels: Annotated[Selector | None, SelectorField(), says(
+    kind: Annotated[ChannelKind, Choice(ChannelKind), about("kind", "how its messages are sent", "email")]
+    labels: Annotated[Selector | None, SelectorField(), about(
         "labels", "of the jobs that may use it; all where it is left out", {"team": ["billing"]})] = None  # fmt: skip
-    description: Annotated[str, AnyText(longest=MAX_DESCRIPTION), says(
+    description: Annotated[str, AnyText(longest=MAX_DESCRIPTION), about(
         "description", "what it is for", "who is on call")] = ""  # fmt: skip
     to: Annotated[tuple[str, ...], Several(
-        of=ADDRESS, what="addresses", least=0, most=MOST_RECIPIENTS, alone=False, unique=True), says(
+        of=ADDRESS, what="addresses", least=0, most=MOST_RECIPIENTS, alone=False, unique=True), about(
         "to", "email: the recipients", ["ops@example.org"])] = ()  # fmt: skip
-    sender: Annotated[str | None, ADDRESS, says("from", "email: the sender", "etcron@example.org")] = None
-    host: Annotated[str | None, Host(), says("host", "email: the mail server", "mail.example.org")] = None
-    port: Annotated[int | None, Number(low=1, high=65_535, whole=True, unit=""), says(
+    sender: Annotated[str | None, ADDRESS, about("from", "email: the sender", "etcron@example.org")] = None
+    host: Annotated[str | None, Host(), about("host", "email: the mail server", "mail.example.org")] = None
+    port: Annotated[int | None, Number(low=1, high=65_535, whole=True, unit=""), about(
         "port", "email: its port; 587, 465 or 25, by `tls`, where it is left out", 587)] = None  # fmt: skip
-    tls: Annotated[MailTls, Choice(MailTls), says(
+    tls: Annotated[MailTls, Choice(MailTls), about(
         "tls", "email: how the way to the server is secured", "starttls")] = MailTls.STARTTLS  # fmt: skip
-    user: Annotated[str | None, USER, says("user", "email: who logs in at the server", "etcron")] = None
-    password_secret: Annotated[str | None, SECRET, says(
+    user: Annotated[str | None, USER, about("user", "email: who logs in at the server", "etcron")] = None
+    password_secret: Annotated[str | None, SECRET, about(
         "passwordSecret", "email: the secret that holds the password", "smtp-password")] = None  # fmt: skip
-    url: Annotated[str | None, Url(), says(
+    url: Annotated[str | None, Url(), about(
         "url", "webhook, slack: where to", "https://hooks.example.org/etcron")] = None  # fmt: skip
-    url_secret: Annotated[str | None, SECRET, says(
+    url_secret: Annotated[str | None, SECRET, about(
         "urlSecret", "webhook, slack: the secret that holds the URL", "slack-url")] = None  # fmt: skip
-    signing_secret: Annotated[str | None, SECRET, says(
+    signing_secret: Annotated[str | None, SECRET, about(
         "signingSecret", "webhook: the secret that messages are signed with", "hook-key")] = None  # fmt: skip
-    job: Annotated[str | None, JobName(), says(
+    job: Annotated[str | None, JobName(), about(
         "job", "command: the job of which each message asks for a run", "page-someone")] = None  # fmt: skip
 
     def may_be_used_by(self, labels: Mapping[str, str]) -> bool:

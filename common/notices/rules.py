@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from common.access.fields import SelectorField
 from common.access.selectors import Selector
 from common.errors import Problem
-from common.jobs.kinds import AnyText, Choice, Number, Several, Truth, says
+from common.jobs.kinds import AnyText, Choice, Number, Several, Truth, about
 from common.jobs.notify import DEFAULT_ON
 from common.jobs.values import JobName
 from common.notices.channels import MAX_DESCRIPTION
@@ -30,21 +30,21 @@ OF_THE_SYSTEM: Final = (*(kind for kind in EventKind if kind.is_of_the_system), 
 class Rule:
     """One rule: of the jobs that its labels select, or of the system."""
 
-    labels: Annotated[Selector | None, SelectorField(), says(
+    labels: Annotated[Selector | None, SelectorField(), about(
         "labels", "of the jobs that it is for", {"team": ["billing"]})] = None  # fmt: skip
-    system: Annotated[bool, Truth(), says("system", "it is for events of the system, not of jobs", False)] = False
-    on: Annotated[tuple[EventKind, ...], EVENTS, says(
+    system: Annotated[bool, Truth(), about("system", "it is for events of the system, not of jobs", False)] = False
+    on: Annotated[tuple[EventKind, ...], EVENTS, about(
         "on", f"which events; {', '.join(DEFAULT_ON)} where it is left out, of the system: all of its events",
         ["failed", "missed"])] = ()  # fmt: skip
-    after: Annotated[int, Number(low=1, high=MOST_AFTER, whole=True, unit=""), says(
+    after: Annotated[int, Number(low=1, high=MOST_AFTER, whole=True, unit=""), about(
         "after", "how many in a row there have to be before the first is told", 1)] = 1  # fmt: skip
     to: Annotated[tuple[str, ...], Several(
-        of=JobName(), what="channels", most=MOST_CHANNELS_OF_ONE, alone=False, unique=True), says(
+        of=JobName(), what="channels", most=MOST_CHANNELS_OF_ONE, alone=False, unique=True), about(
         "to", "the channels", ["ops"])]  # fmt: skip
-    repeat_hours: Annotated[int, Number(low=0, high=720, whole=True, unit="hours"), says(
+    repeat_hours: Annotated[int, Number(low=0, high=720, whole=True, unit="hours"), about(
         "repeatHours", "after how many hours a problem that goes on is told again; 0: never", 24)] = 24  # fmt: skip
-    required: Annotated[bool, Truth(), says("required", "no silence covers it", False)] = False
-    description: Annotated[str, AnyText(longest=MAX_DESCRIPTION), says(
+    required: Annotated[bool, Truth(), about("required", "no silence covers it", False)] = False
+    description: Annotated[str, AnyText(longest=MAX_DESCRIPTION), about(
         "description", "what it is for", "whoever is on call")] = ""  # fmt: skip
 
     @property

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from common.access.fields import SelectorField
 from common.access.selectors import Selector
 from common.errors import Problem
-from common.jobs.kinds import AnyText, Number, Object, Several, says
+from common.jobs.kinds import AnyText, Number, Object, Several, about
 from common.jobs.values import JobName
 from common.notices.forms import Form
 from common.protocol.keys import MAX_MARK_MS
@@ -25,8 +25,8 @@ MS: Final = Number(low=0, high=MAX_MARK_MS, whole=True, unit="milliseconds since
 class AlertOf:
     """One alert: a job's, since then."""
 
-    job: Annotated[str, JobName(), says("job", "whose alert it is", "nightly-report")]
-    since_ms: Annotated[int, MS, says("sinceMs", "when the problem began", 1_774_742_400_000)]
+    job: Annotated[str, JobName(), about("job", "whose alert it is", "nightly-report")]
+    since_ms: Annotated[int, MS, about("sinceMs", "when the problem began", 1_774_742_400_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +36,18 @@ class Silence:
     Every silence has an end, an acknowledgement too: nothing is quiet for ever.
     """
 
-    labels: Annotated[Selector | None, SelectorField(), says(
+    labels: Annotated[Selector | None, SelectorField(), about(
         "labels", "of the jobs that it is for", {"team": ["billing"]})] = None  # fmt: skip
     jobs: Annotated[tuple[str, ...], Several(
-        of=JobName(), what="jobs", least=0, most=MOST_JOBS, alone=False, unique=True), says(
+        of=JobName(), what="jobs", least=0, most=MOST_JOBS, alone=False, unique=True), about(
         "jobs", "the jobs that it is for, by name", ["nightly-report"])] = ()  # fmt: skip
     alert: Annotated[AlertOf | None, Object(
-        of=AlertOf, name="alert", example='{"job": "nightly-report", "sinceMs": 1774742400000}'), says(
+        of=AlertOf, name="alert", example='{"job": "nightly-report", "sinceMs": 1774742400000}'), about(
         "alert", "it acknowledges this alert, and is over with it",
         {"job": "nightly-report", "sinceMs": 1_774_742_400_000})] = None  # fmt: skip
-    from_ms: Annotated[int, MS, says("fromMs", "its begin", 1_774_742_400_000)]
-    until_ms: Annotated[int, MS, says("untilMs", "its end, at most 30 days later", 1_774_828_800_000)]
-    reason: Annotated[str, AnyText(longest=MAX_REASON), says("reason", "why", "the disk is being replaced")] = ""
+    from_ms: Annotated[int, MS, about("fromMs", "its begin", 1_774_742_400_000)]
+    until_ms: Annotated[int, MS, about("untilMs", "its end, at most 30 days later", 1_774_828_800_000)]
+    reason: Annotated[str, AnyText(longest=MAX_REASON), about("reason", "why", "the disk is being replaced")] = ""
 
     def covers(self, *, job: str, labels: Mapping[str, str], since_ms: int, now_ms: int) -> bool:
         """Whether it keeps back what is to be told now of a job's problem that began then. Nothing of the system is."""

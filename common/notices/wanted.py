@@ -1,4 +1,4 @@
-"""Which events rules ask for that are else none: so whoever writes a record knows whether it tells anything."""
+"""Which events rules ask for that are else none: so the writer of a record knows whether it makes an event."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class Wanted:
         return bool(self._asking)
 
     def kinds(self, labels: Mapping[str, str], spec: JobSpec | None) -> Collection[EventKind]:
-        """Which of them somebody asks for, of a record with these labels; ``spec``: its job."""
+        """Which of them a rule or the job asks for, of a record with these labels; ``spec``: its job."""
         wanted = _NONE.union(*(kinds for selector, kinds in self._asking if selector.matches(labels)))
         return wanted.union(*(notify.kinds for notify in spec.notify)) if spec is not None and spec.notify else wanted

@@ -110,7 +110,7 @@ class OpenFires(Schedule):
         return at
 
     def _shown(self, after_ms: int, at_ms: int) -> Fire:
-        # Closed fires may lie between the two: what is shown is told from the planned fire just before.
+        # Closed fires may lie between the two: what is shown follows from the planned fire just before.
         before_ms = self.inner.last_before_ms(at_ms)
         return self.inner._shown(after_ms if before_ms is None else max(after_ms, before_ms), at_ms)
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from common.access.rights import Rights, Role
 from common.cursors import decode_cursor, encode_cursor, no_cursor
 from common.errors import ConflictError, NotFoundError
-from common.jobs.kinds import AnyText, says
+from common.jobs.kinds import AnyText, about
 from common.jobs.values import JobName
 from common.notices.alerts import Alert
 from common.notices.applying import applying_to_job, jobs_of_commands
@@ -62,8 +62,8 @@ class ListQuery(Query):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Acknowledged:
-    job: Annotated[str, JobName(), says("job", "whose open alert it is", "nightly-report")]
-    reason: Annotated[str, AnyText(longest=MAX_REASON), says("reason", "why; it is kept", "somebody is on it")] = ""
+    job: Annotated[str, JobName(), about("job", "whose open alert it is", "nightly-report")]
+    reason: Annotated[str, AnyText(longest=MAX_REASON), about("reason", "why; it is kept", "somebody is on it")] = ""
 
 
 ACKNOWLEDGED: Final = Body(_Acknowledged)

@@ -16,7 +16,7 @@ from common.access.selectors import EVERYTHING, Selector
 from common.access.subjects import Subject
 from common.access.words import binding_words
 from common.errors import Problem
-from common.jobs.kinds import Choice, says
+from common.jobs.kinds import Choice, about
 from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.access_fields import RunAs, SubjectField
@@ -30,13 +30,13 @@ _BINDINGS: Final = "/api/v1/bindings"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NewBinding:
-    subject: Annotated[Subject, SubjectField(), says("subject", "who", "group:billing")]
-    role: Annotated[Role, Choice(Role), says("role", "what they may do", "editor")]
-    labels: Annotated[Selector, SelectorField(), says(
+    subject: Annotated[Subject, SubjectField(), about("subject", "who", "group:billing")]
+    role: Annotated[Role, Choice(Role), about("role", "what they may do", "editor")]
+    labels: Annotated[Selector, SelectorField(), about(
         "labels", "of the jobs and runs that it reaches", {"team": ["billing"]})]  # fmt: skip
-    run_as: Annotated[frozenset[str] | None, RunAs(), says(
+    run_as: Annotated[frozenset[str] | None, RunAs(), about(
         "runAs", "system users that jobs saved by it may run as", ["billing"])] = frozenset()  # fmt: skip
-    workers: Annotated[Selector | None, SelectorField(), says(
+    workers: Annotated[Selector | None, SelectorField(), about(
         "workers", "of workers that such jobs may choose; needed from editor on", {"zone": ["eu"]})] = None  # fmt: skip
 
 

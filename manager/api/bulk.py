@@ -16,7 +16,7 @@ from common.access.audit_chain import Outcome
 from common.access.rights import Rights, Role
 from common.errors import EtcronError, Problem
 from common.jobs.job import LABELS, MOST_NAMES, JobSpec
-from common.jobs.kinds import AnyText, Choice, Kind, Named, Number, Schema, Several, says
+from common.jobs.kinds import AnyText, Choice, Kind, Named, Number, Schema, Several, about
 from common.jobs.reader import parse_job
 from common.jobs.reading import shown, wrong
 from common.jobs.spread import SpreadBy, spread
@@ -79,18 +79,18 @@ _REVISIONS: Final = Named(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    action: Annotated[Action, Choice(Action), says("action", "what to do with each", "pause")]
-    names: Annotated[tuple[str, ...], Several(of=AnyName(), what="names", most=MAX_NAMES, alone=False), says(
+    action: Annotated[Action, Choice(Action), about("action", "what to do with each", "pause")]
+    names: Annotated[tuple[str, ...], Several(of=AnyName(), what="names", most=MAX_NAMES, alone=False), about(
         "names", "the jobs; one that is named twice is acted on once", ["backup"])]  # fmt: skip
     reason: ReasonField = None
-    labels: Annotated[Mapping[str, str], LABELS, says(
+    labels: Annotated[Mapping[str, str], LABELS, about(
         "labels", "of `label`: what each gets, in place of another value", {"team": "billing"},
     )] = field(default_factory=dict)  # fmt: skip
-    without_labels: Annotated[tuple[str, ...], _NAMES_OF_LABELS, says(
+    without_labels: Annotated[tuple[str, ...], _NAMES_OF_LABELS, about(
         "withoutLabels", "of `label`: what each loses", ["owner"])] = ()  # fmt: skip
-    by: Annotated[SpreadBy, Choice(SpreadBy), says("by", "of `spread`: how", "minute")] = SpreadBy.MINUTE
-    jitter_s: Annotated[int, JITTER, says("jitterSeconds", "of `spread` by jitter", 600)] = 600
-    revisions: Annotated[Mapping[str, int], _REVISIONS, says(
+    by: Annotated[SpreadBy, Choice(SpreadBy), about("by", "of `spread`: how", "minute")] = SpreadBy.MINUTE
+    jitter_s: Annotated[int, JITTER, about("jitterSeconds", "of `spread` by jitter", 600)] = 600
+    revisions: Annotated[Mapping[str, int], _REVISIONS, about(
         "revisions", "of `spread`: of each job the one that was looked at; one that is another by now is left as it is",
         {"backup": 1234})] = field(default_factory=dict)  # fmt: skip
 

@@ -17,7 +17,7 @@ from common.crontab.jobs import LineOutcome, LineResult, translate
 from common.crontab.lines import MAX_LINES, Entry, read_lines
 from common.errors import ForbiddenError, InvalidInputError, Problem
 from common.jobs.job import LABELS, SELECTOR, JobSpec
-from common.jobs.kinds import AnyText, Truth, says
+from common.jobs.kinds import AnyText, Truth, about
 from common.jobs.reader import parse_job
 from common.jobs.values import ZoneName
 from common.json_text import dumps
@@ -39,20 +39,20 @@ MOST_OF_JOBS: Final = 4_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    text: Annotated[str, AnyText(longest=MOST_TEXT), says("text", "the crontab", "30 2 * * * /usr/local/bin/backup")]
-    timezone: Annotated[str, ZoneName(), says(
+    text: Annotated[str, AnyText(longest=MOST_TEXT), about("text", "the crontab", "30 2 * * * /usr/local/bin/backup")]
+    timezone: Annotated[str, ZoneName(), about(
         "timezone", "the zone of the machine that it is of; else `defaultTimezone`", "Europe/Berlin")] = ""  # fmt: skip
-    system: Annotated[bool, Truth(), says("system", "it has a user column, as /etc/crontab has", True)] = False
-    name_prefix: Annotated[str, AnyText(longest=60), says(
+    system: Annotated[bool, Truth(), about("system", "it has a user column, as /etc/crontab has", True)] = False
+    name_prefix: Annotated[str, AnyText(longest=60), about(
         "namePrefix", "what the jobs' names begin with", "web-1.")] = ""  # fmt: skip
-    labels: Annotated[Mapping[str, str], LABELS, says("labels", "of all the jobs", {"team": "billing"})] = field(
+    labels: Annotated[Mapping[str, str], LABELS, about("labels", "of all the jobs", {"team": "billing"})] = field(
         default_factory=dict
     )
-    workers: Annotated[Mapping[str, tuple[str, ...]], SELECTOR, says(
+    workers: Annotated[Mapping[str, tuple[str, ...]], SELECTOR, about(
         "workers", "what a worker has to have to run any of them", {"host": "web-1"})] = field(
         default_factory=dict
     )  # fmt: skip
-    enabled: Annotated[bool, Truth(), says("enabled", "the jobs fire at once; else they are paused", True)] = False
+    enabled: Annotated[bool, Truth(), about("enabled", "the jobs fire at once; else they are paused", True)] = False
 
 
 def _too_many(wish: _Wish) -> Iterable[Problem]:

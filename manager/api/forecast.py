@@ -16,7 +16,7 @@ from common.cursors import decode_cursor, encode_cursor, no_cursor
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.forecast import MINUTE_MS, Wanted
 from common.jobs.job import JobSpec
-from common.jobs.kinds import Choice, Number, Several, says
+from common.jobs.kinds import Choice, Number, Several, about
 from common.jobs.spread import SpreadBy, spread
 from common.jobs.values import JobName
 from common.protocol.keys import MAX_MARK_MS
@@ -70,12 +70,12 @@ class CrowdQuery(WhichJobs):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    names: Annotated[tuple[str, ...], Several(of=JobName(), what="names", most=MOST_SPREAD, alone=False), says(
+    names: Annotated[tuple[str, ...], Several(of=JobName(), what="names", most=MOST_SPREAD, alone=False), about(
         "names", "the jobs", ["backup"])]  # fmt: skip
-    by: Annotated[SpreadBy, Choice(SpreadBy), says(
+    by: Annotated[SpreadBy, Choice(SpreadBy), about(
         "by", "`minute`: a minute that the name gives (`H`; of `every` an offset); `jitter`", "minute")]  # fmt: skip
-    jitter_s: Annotated[int, JITTER, says("jitterSeconds", "of `jitter`", 600)] = 600
-    from_ms: Annotated[int | None, _MS, says(
+    jitter_s: Annotated[int, JITTER, about("jitterSeconds", "of `jitter`", 600)] = 600
+    from_ms: Annotated[int | None, _MS, about(
         "from", "the crowded minute, to be told by itself; the day from its hour on is looked at, else from now on",
         1_774_828_800_000)] = None  # fmt: skip
 

@@ -17,7 +17,7 @@ from common.access.masks import shown_spec
 from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.jobs.job import TIMING, JobSpec
-from common.jobs.kinds import AnyText, Number, Schema, members_of, object_schema, read_members, says
+from common.jobs.kinds import AnyText, Number, Schema, about, members_of, object_schema, read_members
 from common.jobs.reader import check_name, in_zone, parse_job, parse_timing
 from common.jobs.reading import check, unknown, wrong
 from common.protocol.edits import StaleRevisionError
@@ -59,8 +59,8 @@ DEFAULT_PREVIEW: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    name: Annotated[str, AnyText(longest=1_000), says("name", "any text: what H takes its value from", "backup")] = ""
-    n: Annotated[int, Number(low=1, high=MAX_PREVIEW, whole=True, unit="fires"), says(
+    name: Annotated[str, AnyText(longest=1_000), about("name", "any text: what H takes its value from", "backup")] = ""
+    n: Annotated[int, Number(low=1, high=MAX_PREVIEW, whole=True, unit="fires"), about(
         "n", "how many fires", 10)] = DEFAULT_PREVIEW  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from common.access.credentials import Session
 from common.access.rights import OWNER, Role
 from common.access.subjects import MAX_NAME, Subject, SubjectKind
 from common.errors import ForbiddenError, InvalidInputError, LoginNeededError, NotFoundError, Problem
-from common.jobs.kinds import Kind, Schema, says
+from common.jobs.kinds import Kind, Schema, about
 from common.jobs.reading import check_unicode, wrong
 from manager.access.audited import say
 from manager.access.cookies import given_cookie
@@ -68,20 +68,20 @@ class Given(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Login:
-    name: Annotated[str, Given(what="the user's name", most=MAX_NAME, secret=False), says(
+    name: Annotated[str, Given(what="the user's name", most=MAX_NAME, secret=False), about(
         "name", "the user", "alice")]  # fmt: skip
-    password: Annotated[str, Given(what="the password"), says("password", "as it was set", "correct horse battery")]
+    password: Annotated[str, Given(what="the password"), about("password", "as it was set", "correct horse battery")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Link:
-    secret: Annotated[str, Given(what="what the link has after its #"), says("secret", "of the one-time link", "5f0c")]
+    secret: Annotated[str, Given(what="what the link has after its #"), about("secret", "of the one-time link", "5f0c")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Password:
-    old: Annotated[str, Given(what="the password as it is now"), says("old", "as it is now", "correct horse battery")]
-    new: Annotated[str, Given(what="another password", least=SHORTEST, most=LONGEST), says(
+    old: Annotated[str, Given(what="the password as it is now"), about("old", "as it is now", "correct horse battery")]
+    new: Annotated[str, Given(what="another password", least=SHORTEST, most=LONGEST), about(
         "new", "as it is to be", "staple horse correct")]  # fmt: skip
 
 

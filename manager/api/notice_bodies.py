@@ -10,7 +10,7 @@ from aiohttp import web
 from pydantic import Field, TypeAdapter
 
 from common.errors import InvalidInputError, Problem
-from common.jobs.kinds import Schema, members_of, object_schema, read_members, says
+from common.jobs.kinds import Schema, about, members_of, object_schema, read_members
 from common.jobs.reading import check, shown
 from common.jobs.values import JobName
 from common.notices.forms import Form, HasProblems
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=HasProblems)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
-    name: Annotated[str, JobName(), says("name", "what it is called", "ops")]
+    name: Annotated[str, JobName(), about("name", "what it is called", "ops")]
 
 
 _NAMED: Final = TypeAdapter(_Named)

@@ -16,7 +16,7 @@ from common.access.rights import Role
 from common.errors import Problem
 from common.instants import first_ms
 from common.jobs.job import ENV
-from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Pattern, Schema, Several, says
+from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Pattern, Schema, Several, about
 from common.jobs.reading import shown, text, wrong
 from manager.access.audited import say
 from manager.access.guard import is_browser
@@ -71,14 +71,14 @@ _KEY: Final = Pattern(pattern=NOT_BLANK, form=f"a text of 1 to {MAX_DEDUPE_KEY} 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    args: Annotated[tuple[str, ...], _ARGUMENTS, says(
+    args: Annotated[tuple[str, ...], _ARGUMENTS, about(
         "args", "arguments for the command", ["--full"])] = ()  # fmt: skip
-    env: Annotated[Mapping[str, str] | None, ENV, says(
+    env: Annotated[Mapping[str, str] | None, ENV, about(
         "env", "variables for this run alone", {"LEVEL": "debug"})] = None  # fmt: skip
-    at: Annotated[int | None, Ahead(), says("at", "then, not now", "2026-12-24T18:00:00+01:00")] = None
-    dedupe_key: Annotated[str | None, _KEY, says(
+    at: Annotated[int | None, Ahead(), about("at", "then, not now", "2026-12-24T18:00:00+01:00")] = None
+    dedupe_key: Annotated[str | None, _KEY, about(
         "dedupeKey", "the same key within its seconds gives the same run", "page-17")] = None  # fmt: skip
-    dedupe_s: Annotated[int | None, Number(low=1, high=MAX_DEDUPE_S, whole=True), says(
+    dedupe_s: Annotated[int | None, Number(low=1, high=MAX_DEDUPE_S, whole=True), about(
         "dedupeSeconds", "how long the key counts; 300 when left out", 300)] = None  # fmt: skip
     reason: ReasonField = None
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from common.access.accounts import MAX_DESCRIPTION, Service
 from common.access.rights import Role
-from common.jobs.kinds import AnyText, Truth, says
+from common.jobs.kinds import AnyText, Truth, about
 from manager.access.audited import say
 from manager.access.needs import needs
 from manager.api.access_fields import NAME
@@ -23,8 +23,8 @@ _SERVICES: Final = "/api/v1/services"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NewService:
-    name: Annotated[str, NAME, says("name", "its name", "deploy")]
-    description: Annotated[str, AnyText(longest=MAX_DESCRIPTION), says(
+    name: Annotated[str, NAME, about("name", "its name", "deploy")]
+    description: Annotated[str, AnyText(longest=MAX_DESCRIPTION), about(
         "description", "what it is for, and who looks after it", "the pipeline of team billing")] = ""  # fmt: skip
 
 
@@ -33,7 +33,7 @@ NEW_SERVICE: Final = Body(_NewService)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ChangedService:
-    disabled: Annotated[bool, Truth(), says("disabled", "no token of it is good", True)]
+    disabled: Annotated[bool, Truth(), about("disabled", "no token of it is good", True)]
 
 
 CHANGED_SERVICE: Final = Body(_ChangedService)

@@ -12,7 +12,7 @@ from common.access.fields import SelectorField
 from common.access.rights import Role
 from common.access.selectors import Selector
 from common.errors import Problem
-from common.jobs.kinds import AnyText, Number, Several, says
+from common.jobs.kinds import AnyText, Number, Several, about
 from common.jobs.reading import check
 from common.jobs.values import JobName
 from common.notices.silences import LONGEST_MS, MAX_REASON, MOST_JOBS, MS, Silence
@@ -31,17 +31,17 @@ _NAMES: Final = {"untilMs": "untilTime", "fromMs": "fromTime"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NewSilence:
-    labels: Annotated[Selector | None, SelectorField(), says(
+    labels: Annotated[Selector | None, SelectorField(), about(
         "labels", "of the jobs that it is for", {"team": ["billing"]})] = None  # fmt: skip
     jobs: Annotated[tuple[str, ...], Several(
-        of=JobName(), what="jobs", least=0, most=MOST_JOBS, alone=False, unique=True), says(
+        of=JobName(), what="jobs", least=0, most=MOST_JOBS, alone=False, unique=True), about(
         "jobs", "in place of labels: the jobs by name", ["nightly-report"])] = ()  # fmt: skip
-    hours: Annotated[float | None, Number(low=0, high=LONGEST_MS // _MS_AN_HOUR, unit="hours"), says(
+    hours: Annotated[float | None, Number(low=0, high=LONGEST_MS // _MS_AN_HOUR, unit="hours"), about(
         "hours", "how long", 4)] = None  # fmt: skip
-    from_ms: Annotated[int | None, MS, says(
+    from_ms: Annotated[int | None, MS, about(
         "fromTime", "its begin; now where it is left out", 1_774_742_400_000)] = None  # fmt: skip
-    until_ms: Annotated[int | None, MS, says("untilTime", "its end, in place of hours", 1_774_828_800_000)] = None
-    reason: Annotated[str, AnyText(longest=MAX_REASON), says("reason", "why", "the disk is being replaced")] = ""
+    until_ms: Annotated[int | None, MS, about("untilTime", "its end, in place of hours", 1_774_828_800_000)] = None
+    reason: Annotated[str, AnyText(longest=MAX_REASON), about("reason", "why", "the disk is being replaced")] = ""
 
 
 def _ends_once(body: _NewSilence) -> Iterable[Problem]:

@@ -13,7 +13,7 @@ from common.access.credentials import MAX_TOKEN_NAME, Token
 from common.access.rights import Role
 from common.access.subjects import Subject, SubjectKind
 from common.errors import ForbiddenError, InvalidInputError, NotFoundError, Problem
-from common.jobs.kinds import Choice, Number, Pattern, says
+from common.jobs.kinds import Choice, Number, Pattern, about
 from manager.access.audited import say
 from manager.access.guard import CALLER
 from manager.access.needs import own
@@ -37,12 +37,12 @@ _OWNER: Final = Pattern(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    name: Annotated[str, _NAME, says("name", "what it is for", "backup script")]
-    days: Annotated[int, Number(low=1, high=MOST_DAYS, whole=True, unit="days"), says(
+    name: Annotated[str, _NAME, about("name", "what it is for", "backup script")]
+    days: Annotated[int, Number(low=1, high=MOST_DAYS, whole=True, unit="days"), about(
         "days", "how long it is good", 90)] = USUAL_DAYS  # fmt: skip
-    role: Annotated[Role | None, Choice(Role), says(
+    role: Annotated[Role | None, Choice(Role), about(
         "role", "it may do no more than this; when left out, what its owner may", "viewer")] = None  # fmt: skip
-    owner: Annotated[str | None, _OWNER, says(
+    owner: Annotated[str | None, _OWNER, about(
         "owner", "a service account, for administrators; when left out, the caller", "service:ci")] = None  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from common.access.accounts import User
 from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem
-from common.jobs.kinds import Truth, says
+from common.jobs.kinds import Truth, about
 from common.protocol.txn import KeyValue
 from manager.access.audited import say
 from manager.access.needs import needs
@@ -31,19 +31,19 @@ _USER: Final = f"{_USERS}/{{name}}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NewUser:
-    name: Annotated[str, NAME, says("name", "what they log in as", "alice")]
-    password: Annotated[str | None, Secret(), says(
+    name: Annotated[str, NAME, about("name", "what they log in as", "alice")]
+    password: Annotated[str | None, Secret(), about(
         "password", "left out: only a login provider lets them in", "three words in a row")] = None  # fmt: skip
-    groups: Annotated[tuple[str, ...], GROUPS, says("groups", "whose rights they have too", ["dba"])] = ()
+    groups: Annotated[tuple[str, ...], GROUPS, about("groups", "whose rights they have too", ["dba"])] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ChangedUser:
-    password: Annotated[str | None, Secret(), says(
+    password: Annotated[str | None, Secret(), about(
         "password", "a new one; all their sessions end", "three words in a row")] = None  # fmt: skip
-    groups: Annotated[tuple[str, ...] | None, GROUPS, says(
+    groups: Annotated[tuple[str, ...] | None, GROUPS, about(
         "groups", "in place of those they have", ["dba", "ops"])] = None  # fmt: skip
-    disabled: Annotated[bool | None, Truth(), says(
+    disabled: Annotated[bool | None, Truth(), about(
         "disabled", "no login, session or token of theirs is good", True)] = None  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from common.errors import Problem
-from common.jobs.kinds import Kind, Schema, Truth, members_of, object_schema, read_members, says
+from common.jobs.kinds import Kind, Schema, Truth, about, members_of, object_schema, read_members
 from common.jobs.reading import check, check_unicode, shown, wrong
 from manager.http.inputs import read_object
 
@@ -67,7 +67,7 @@ class Words(Kind):
         return reason
 
 
-ReasonField = Annotated[str | None, Words(), says("reason", "why; it is recorded", "the disk is being replaced")]
+ReasonField = Annotated[str | None, Words(), about("reason", "why; it is recorded", "the disk is being replaced")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +77,13 @@ class _Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NeededReason:
-    reason: Annotated[str, Words(is_needed=True), says("reason", "why; the record has it", "host-3 burnt")]
+    reason: Annotated[str, Words(is_needed=True), about("reason", "why; the record has it", "host-3 burnt")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReasonAndForce:
     reason: ReasonField = None
-    force: Annotated[bool, Truth(), says("force", "though NTP does not keep the manager's clock", True)] = False
+    force: Annotated[bool, Truth(), about("force", "though NTP does not keep the manager's clock", True)] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

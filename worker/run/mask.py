@@ -30,18 +30,18 @@ class Mask:
         return self._take(self._held, keep=0)
 
     def _take(self, data: bytes, *, keep: int) -> bytes:
-        told, done = bytearray(), 0
+        shown, done = bytearray(), 0
         certain = len(data) - keep
         for match in self._pattern.finditer(data):
             if match.start() >= certain:
                 break
-            told += data[done : match.start()]
-            told += SHOWN
+            shown += data[done : match.start()]
+            shown += SHOWN
             done = match.end()
         upto = max(done, certain, 0)
-        told += data[done:upto]
+        shown += data[done:upto]
         self._held = data[upto:]
-        return bytes(told)
+        return bytes(shown)
 
 
 def _begun(value: bytes, data: bytes) -> int:

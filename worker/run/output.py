@@ -57,8 +57,8 @@ class Output:
         whole = []
         for start, piece in pieces:
             begun = piece if start == after else _without_torn_start(piece)
-            if told := _without_torn_end(begun):
-                whole.append((start + len(piece) - len(begun), told))
+            if shown := _without_torn_end(begun):
+                whole.append((start + len(piece) - len(begun), shown))
         return whole
 
     def _kept(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
