@@ -8,8 +8,7 @@ from common.etcd import EtcdClient
 
 PREFIXES: Final = (
     "jobs", "marks", "runs", "locks", "requests", "kills", "giveups", "dedupe", "workers", "beats", "drains", "roster",
-    "clocks",
-    "leader", "seen", "versions", "channels", "rules", "silences",
+    "clocks", "leader", "seen", "versions", "channels", "rules", "silences", "tails",
 )  # fmt: skip
 _TAILS: Final = {
     "": b"\xff",

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.keys import MAX_MARK_MS, Keys, RunId, Watched, decode_mark, encode_mark, sequence_name
+from tests.support.poison import PREFIXES
 
 KEYS = Keys("/etcron")
 JOBS = st.from_regex(r"[A-Za-z0-9._-]{1,128}", fullmatch=True).filter(lambda name: name not in {".", ".."})
@@ -19,6 +20,11 @@ def test_run_is_read_back_from_each_of_its_keys(run_id: RunId) -> None:
     for key in (KEYS.run(run_id), KEYS.request(run_id), KEYS.kill(run_id)):
         assert KEYS.run_of(key) == run_id
     assert RunId.parse(str(run_id)) == run_id
+
+
+def test_every_prefix_has_its_poison() -> None:
+    spelled = {getattr(KEYS, one) for one in Keys.__slots__ if one != "prefix"}
+    assert {one.removeprefix(KEYS.prefix).partition("/")[0] for one in spelled} == set(PREFIXES)
 
 
 @given(mark=st.integers(0, MAX_MARK_MS))
