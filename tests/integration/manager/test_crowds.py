@@ -38,7 +38,7 @@ async def _asks_and_takes_nothing(manager: Managed, path: str, more: str = "") -
 async def test_what_40_clients_do_not_take_is_not_held_for_each(place: Place, path: str) -> None:
     run = RunId.planned("job1", now_ms())
     async with managing(place, apiReadTimeout=10_000, apiWriteTimeout=10_000) as manager:
-        await manager.write([record_of(run, output="x" * 15 * MIB)])
+        await manager.write([record_of(run, output="x" * 8 * MIB)])
         with ExitStack() as open_ones:
             tracemalloc.start()
             open_ones.callback(tracemalloc.stop)
@@ -52,8 +52,8 @@ async def test_what_40_clients_do_not_take_is_not_held_for_each(place: Place, pa
                 answers.update(head.split()[1] for head in begun)
                 assert set(answers) <= {b"200", b"503"}
             held, most = tracemalloc.get_traced_memory()
-        assert held < 250 * MIB
-        assert most < 400 * MIB
+        assert held < 150 * MIB
+        assert most < 250 * MIB
         server = manager.http.server.handler
         await wait_until(lambda: not server.connections, description="the manager has let go")
 
