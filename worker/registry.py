@@ -148,15 +148,15 @@ class Registry:
             beating.cancel()
 
     async def _take_over(self, session: Session) -> None:
-        said = ""
+        logged = ""
         while not session.ended.is_set():
             try:
                 await self._on_opened(session)
                 return
             except (EtcdError, UnavailableError) as error:
                 extra = {"action": "session.take_over_failed"}
-                level = logging.DEBUG if said == str(error) else logging.WARNING  # one line for each reason
-                said = str(error)
+                level = logging.DEBUG if logged == str(error) else logging.WARNING  # one line for each reason
+                logged = str(error)
                 _log.log(level, "could not take over the runs yet: %s", error, extra=extra)
                 await asyncio.sleep(_RETRY_S)
 

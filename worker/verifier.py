@@ -181,15 +181,15 @@ class Verifier:
         return newest_ms is not None and newest_ms > run_id.asked_or_planned_ms
 
     def _told_of(self, what: str, run_id: RunId, fault: str | None) -> str | None:
-        """The fault, as far as it stands in the way; said once."""
+        """The fault, as far as it stands in the way; logged once."""
         if fault is None:
             return None
-        said = f"{what} {run_id}"
-        if said not in self._told:
+        request = f"{what} {run_id}"
+        if request not in self._told:
             if len(self._told) >= _MOST:
                 self._told.clear()
-            self._told[said] = None
+            self._told[request] = None
             extra = {"action": "request.not_believed", "run": str(run_id), "what": what, "fault": fault}
             done = "set aside" if self.is_required else "believed all the same"
-            _log.warning("the %s %s; it is %s", said, fault, done, extra=extra)
+            _log.warning("the %s %s; it is %s", request, fault, done, extra=extra)
         return fault if self.is_required else None

@@ -126,8 +126,8 @@ class LineFormatter(logging.Formatter):
         parts = [f"{_utc(record)} {record.levelname:<7} {record.name}  {message}", fields]
         line = "  ".join(part for part in parts if part)
         if record.exc_info:
-            told = self.formatException(record.exc_info).split("\n")
-            line += "".join(f"\n    {_plain(one)}" for one in told)
+            lines = self.formatException(record.exc_info).split("\n")
+            line += "".join(f"\n    {_plain(one)}" for one in lines)
         return _AUTHORITY.sub(_without_password, line)
 
 

@@ -44,7 +44,7 @@ from common.verdicts import Verdict
 
 SHOWN: Final = 60
 LISTED: Final = 20
-"""So many of these stand in a list of jobs, and are told as they change."""
+"""So many of these stand in a list of jobs, and are sent as they change."""
 KEPT: Final = SHOWN + 4
 """Texts in a strip: some more than are shown, for fires that have several: attempts, and verdicts that came late."""
 _FAILING = frozenset(one for one in Verdict if one.is_failure)
@@ -123,16 +123,16 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
 
     def update(self) -> UpdateOne:
         """Writes it where all of it is newer; fails as a duplicate key where something newer or equal is there."""
-        told: Document = {
+        fields: Document = {
             "jobName": self.job, ORDER: self.order, "result": self.result, "failing": self.failing,
         }  # fmt: skip
-        told |= {
+        fields |= {
             by.value: key for by, key in ((ByResult.FAILED, self.failed_key), (ByResult.TOOK, self.took_key)) if key
         }
         first: Document = {}
-        (told if self.run is not None else first).update(runOrder=self.run_order, run=self.run)
+        (fields if self.run is not None else first).update(runOrder=self.run_order, run=self.run)
         change: Document = {
-            "$set": told,
+            "$set": fields,
             "$push": {"recent": {"$each": list(self.entries), "$slice": -KEPT}},
             "$inc": {"writes": 1},
         }
@@ -145,35 +145,35 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
 
     def beyond(self, there: Mapping[str, Any]) -> Document:
         """What has to be written to ``there`` for it to say this, too; empty where it does already."""
-        told: Document = {}
+        fields: Document = {}
         if self.order > _order_in(there, ORDER):
-            told.update({ORDER: self.order, "result": self.result, "failing": self.failing})
+            fields.update({ORDER: self.order, "result": self.result, "failing": self.failing})
         if self.run is not None and self.run_order > _order_in(there, "runOrder"):
-            told.update(runOrder=self.run_order, run=self.run)
+            fields.update(runOrder=self.run_order, run=self.run)
             if self.took_key:
-                told[ByResult.TOOK.value] = self.took_key
+                fields[ByResult.TOOK.value] = self.took_key
         if self.failed_key > key_in(there, ByResult.FAILED):
-            told[ByResult.FAILED.value] = self.failed_key
+            fields[ByResult.FAILED.value] = self.failed_key
         if (recent := merge_entries(_entries_in(there), self.entries)) != _texts_in(there, "recent"):
-            told["recent"] = recent
+            fields["recent"] = recent
         if there.get("took"):
-            told["took"] = []
+            fields["took"] = []
         if self.success_ms > _success_in(there):
-            told["successTime"] = self.success_ms
-        return told
+            fields["successTime"] = self.success_ms
+        return fields
 
     def merged_into(self, there: Mapping[str, Any]) -> UpdateOne | None:
         """Writes what both together come to, where ``there`` is still there; None where it says it all already."""
-        told = self.beyond(there)
-        if not told:
+        fields = self.beyond(there)
+        if not fields:
             return None
         writes, order = there.get("writes"), there.get(ORDER)
         since: Document = {ORDER: {"$eq": order}} if isinstance(order, str) else {}
-        change: Document = {"$set": told, "$inc": {"writes": 1}}
+        change: Document = {"$set": fields, "$inc": {"writes": 1}}
         if type(writes) is int and 0 <= writes < _MOST_WRITES:
             since = {"writes": {"$eq": writes}}
         elif "writes" in there:  # not one of ours
-            change = {"$set": {**told, "writes": 1}}
+            change = {"$set": {**fields, "writes": 1}}
         return UpdateOne({"_id": last_id(self.job), **since}, change)
 
 

@@ -58,9 +58,9 @@ def test_a_process_is_the_runs_where_it_began_while_it_was_started() -> None:
     began = clock.boottime()
     with subprocess.Popen(["/bin/sleep", "300"], env={}, start_new_session=True) as process:
         told = clock.boottime()
-        leader = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began, told=told)
-        other = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=told + 1, told=told + 2)
-        older = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began - 2, told=began - 1)
+        leader = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began, reported=told)
+        other = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=told + 1, reported=told + 2)
+        older = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began - 2, reported=began - 1)
         process.kill()
     assert (other, older) == (None, None)
     assert leader is not None
@@ -74,8 +74,8 @@ async def test_a_group_is_the_runs_where_its_leader_was_gone_before_it_was_looke
         assert process.stdout is not None
         child = int(process.stdout.readline())
         process.wait()
-        leader = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), told=100.0, now=100.1)
-        late = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), told=100.0, now=102.0)
+        leader = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), reported=100.0, now=100.1)
+        late = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), reported=100.0, now=102.0)
     assert late is None, "its number may have been given to somebody else meanwhile"
     assert leader is not None
     [group] = [leader.left_of(RUN, 1)]
@@ -270,7 +270,7 @@ def test_a_process_of_a_worker_that_is_gone_is_known_by_its_mark_and_by_the_mome
 ) -> None:
     leader = leader_of(command, parent=-1)
     began = ((leader._started or 0) + 0.5) / os.sysconf("SC_CLK_TCK")
-    at_once = GroupLeader.of("other", command.pid, instance=INSTANCE, parent=-1, began=began, told=began)
+    at_once = GroupLeader.of("other", command.pid, instance=INSTANCE, parent=-1, began=began, reported=began)
     assert at_once is not None
     for one in (leader, at_once):
         one.close()

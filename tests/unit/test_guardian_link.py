@@ -174,7 +174,7 @@ async def test_what_a_run_may_go_on_for_leaves_time_for_its_grace_and_the_margin
     await asyncio.sleep(0)
     child.words = [Ready()]  # as a new one says
     link.read_messages()
-    assert child.told[-2:] == [of_locked, replace(of_free, pid=17, began=998.5, told=1000.0)]
+    assert child.told[-2:] == [of_locked, replace(of_free, pid=17, began=998.5, reported=1000.0)]
 
 
 async def test_it_is_told_of_what_is_being_ended_in_words_and_heard_where_it_was_first(

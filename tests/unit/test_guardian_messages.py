@@ -63,7 +63,7 @@ def test_a_message_is_one_line_and_comes_back_as_it_was(message: Message) -> Non
 @pytest.mark.parametrize("pid", [None, 4711])
 def test_lines_made_by_hand_say_the_same(name: str, allowance_s: float | None, pid: int | None) -> None:
     run, began, told = in_json(name), 0.0 if pid is None else 100.25, 0.0 if pid is None else 1e9 / 3
-    intent = intent_line(run, "75a", 12.25, allowance_s, 5, locked=pid is None, pid=pid, began=began, told=told)
+    intent = intent_line(run, "75a", 12.25, allowance_s, 5, locked=pid is None, pid=pid, began=began, reported=told)
     said = Intent(name, "75a", 12.25, allowance_s, 5, pid is None, pid, began, told)
     assert decode(intent) == said
     assert decode(group_line(run, 4711, began, told)) == Group(name, 4711, began, told)
@@ -76,7 +76,7 @@ def test_the_longest_line_is_written_whole_or_not_at_all() -> None:
     line = encode(
         Intent(
             run=run, session="7" * 16, confirmed=1e9 / 3, allowance_s=1e9 / 3, grace_s=1e9 / 3, locked=True,
-            pid=4194304, began=1e9 / 3, told=1e9 / 3,
+            pid=4194304, began=1e9 / 3, reported=1e9 / 3,
         )
     )  # fmt: skip
     assert len(line) < 4096

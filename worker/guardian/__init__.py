@@ -6,9 +6,9 @@ killed, stopped, hung, or out of touch with etcd.
     worker ──intent, group, over, adopt, confirmed, ping──> guardian        (its standard input, see messages.py)
            <──ready, past, ending what is late, pong──────                  (its standard output)
 
-    a run    intent ──the process is told──> group ──over──> (forgotten)
+    a run    intent ──its process is sent──> group ──over──> (forgotten)
                │                               │ holds a lock
-               └──────── deadline ─────────────┴──> past: the worker is told; 250 ms later TERM, after its grace KILL
+               └──────── deadline ─────────────┴──> past: the worker is sent it; 250 ms later TERM, after its grace KILL
     the pipe closes (the worker has ended)      ──> TERM at once to all that is open, after each run's grace KILL; exit
 
 **Deadline** of a run, on the boot clock: the sending of the newest confirmed keep-alive of the session that its run key
@@ -23,10 +23,10 @@ it the guardian looks for such a process every 100 ms, and kills it at once.
 the run's mark (see ``process_group``); everything else by the marks in its environment, or by its session.
 
 **Without a guardian** nothing is started: ``link`` (in the worker) notices its end at once and starts another, which
-waits for the lock of the one before, and is told of all that is open. A guardian that does not answer for five of the
+waits for the lock of the one before, and is sent all that is open. A guardian that does not answer for five of the
 worker's own seconds is killed and replaced.
 
-messages.py guarded_runs.py       what is said, and what follows from it; pure
+messages.py guarded_runs.py       what is sent, and what follows from it; pure
 program.py ends.py group_leader.py
                                   the guardian itself, without asyncio
 child.py link.py                  the worker's side

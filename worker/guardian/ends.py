@@ -69,7 +69,7 @@ class Ends:
     def begin(
         self, run: str, leader: GroupLeader | None, *, kill_at: float, term: bool = True, endless: bool = False
     ) -> None:
-        """End a run; said again, the earlier ``kill_at`` counts. ``term``: False where its worker has sent one."""
+        """End a run; called again, the earlier ``kill_at`` counts. ``term``: False where its worker has sent one."""
         end = self._ends.get(run)
         if end is None:
             end = self._ends[run] = ForcedEnd(run=run, group=leader, kill_at=kill_at, endless=endless, term=term)

@@ -33,23 +33,23 @@ class GroupLeader:
 
     @classmethod
     def of(
-        cls, run: str, pid: int, *, instance: str, parent: int, began: float = 0.0, told: float = 0.0,
+        cls, run: str, pid: int, *, instance: str, parent: int, began: float = 0.0, reported: float = 0.0,
         now: float = float("inf"),
     ) -> Self | None:  # fmt: skip
         """The process with this id, where it is the run's; None: it is gone, and so is its group.
 
-        It is where it began while the worker was starting it, between ``began`` and ``told`` by the boot clock; also
-        where it is the child of ``parent``, the worker, or carries the run's mark. The number of a process that ended
-        at once may be another process's by now; a group of that number is the run's where ``now`` is soon after
-        ``told``.
+        It is where it began while the worker was starting it, between ``began`` and ``reported`` by the boot clock;
+        also where it is the child of ``parent``, the worker, or carries the run's mark. The number of a process that
+        ended at once may be another process's by now; a group of that number is the run's where ``now`` is soon after
+        ``reported``.
         """
         process = read_process(pid)
         if process is None:
             gone = cls(pid, None)
-            return gone if now < told + _NOT_GIVEN_AWAY_S and gone.is_left() else None
+            return gone if now < reported + _NOT_GIVEN_AWAY_S and gone.is_left() else None
         if process.group != pid:
             return None
-        began_then = int(began * _TICKS_A_SECOND) <= process.started <= int(told * _TICKS_A_SECOND)
+        began_then = int(began * _TICKS_A_SECOND) <= process.started <= int(reported * _TICKS_A_SECOND)
         if not began_then and process.parent != parent and run_mark(pid, instance) != run:
             return None
         return cls(pid, process.started)

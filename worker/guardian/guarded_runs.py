@@ -1,4 +1,4 @@
-"""The runs that a guardian guards, as its worker has told it, and which of them are past their deadlines. Pure."""
+"""The runs that a guardian guards, as its worker reports them, and which of them are past their deadlines. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class GuardedRuns:
         return any(guarded.pid is None for guarded in self)
 
     def intend(self, message: Intent) -> None:
-        """A process of the run is about to be started; said again where the start is tried again."""
+        """A process of the run is about to be started; sent again where the start is tried again."""
         self.confirm(Confirmed(message.session, message.confirmed))
         known = self._guarded.get(message.run)
         guarded = GuardedRun(

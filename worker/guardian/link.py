@@ -47,7 +47,7 @@ _TICK_S: Final = 0.5
 _SILENT_TICKS: Final = 10
 """Ticks of this process, not time: one that was stopped has not waited for an answer."""
 _AWAY_IS_A_FAULT_AFTER_S: Final = 1.0
-_TOLD_AFTER_S: Final = 2.0
+_LOGGED_AFTER_S: Final = 2.0
 _LEAVES_WITHIN_S: Final = 1.0
 _LOOK_S: Final = 0.005
 _STARTS_AT_ONCE: Final = 3
@@ -68,7 +68,7 @@ class _Open:
     """The run's, as lines have it."""
     pid: int | None = None
     began: float = 0.0
-    told: float = 0.0
+    reported: float = 0.0
 
 
 class GuardianLink:
@@ -139,7 +139,7 @@ class GuardianLink:
     async def __aenter__(self) -> Self:
         """Once it guards; one that is still ending what a former worker has left is waited for."""
         self._begin()
-        began, told = self._clock.monotonic(), False
+        began, is_logged = self._clock.monotonic(), False
         while not self.guarding:
             if self._child is None and self._failed_starts >= _STARTS_AT_ONCE:
                 raise GuardianError(
@@ -147,8 +147,8 @@ class GuardianLink:
                 )
             if self._child is None:
                 self._begin()
-            if not told and self._clock.monotonic() - began > _TOLD_AFTER_S:
-                told = True
+            if not is_logged and self._clock.monotonic() - began > _LOGGED_AFTER_S:
+                is_logged = True
                 extra = {"action": "guardian.waits"}
                 _log.warning("waits for the guardian of a former life, which ends what was left running", extra=extra)
             try:
@@ -216,8 +216,8 @@ class GuardianLink:
 
     def group(self, run_id: RunId, pid: int, began: float) -> None:
         one = self._open[run_id]
-        one.pid, one.began, one.told = pid, began, self._clock.boottime()
-        self._send_soon(group_line(one.name, pid, began, one.told))
+        one.pid, one.began, one.reported = pid, began, self._clock.boottime()
+        self._send_soon(group_line(one.name, pid, began, one.reported))
 
     def over(self, run_id: RunId) -> None:
         if (one := self._open.pop(run_id, None)) is not None:
@@ -239,7 +239,7 @@ class GuardianLink:
                 one.session = one.run.session
                 self._send(Adopt(str(run_id), one.session.id, one.session.confirmed_boottime))
         sessions = {one.session.id: one.session for one in self._open.values()}
-        self._confirmed = {known: told for known, told in self._confirmed.items() if known in sessions}
+        self._confirmed = {known: at for known, at in self._confirmed.items() if known in sessions}
         for session in sessions.values():
             if self._confirmed.get(session.id) != session.confirmed_boottime:
                 self._confirmed[session.id] = session.confirmed_boottime
@@ -254,7 +254,7 @@ class GuardianLink:
         allowance_s = None if lost_after_ms is None else lost_after_ms / 1000 - grace_s - self._margin_s
         return intent_line(
             one.name, run.session.id, run.session.confirmed_boottime, allowance_s, grace_s, locked=run.holds_lock,
-            pid=one.pid, began=one.began, told=one.told,
+            pid=one.pid, began=one.began, reported=one.reported,
         )  # fmt: skip
 
     def _send(self, message: Message) -> bool:

@@ -29,7 +29,7 @@ class Intent:
     pid: int | None = None
     """Of its process, where it has one already: a new guardian must at no moment take it for one that is to start."""
     began: float = 0.0
-    told: float = 0.0
+    reported: float = 0.0
     """As of a ``Group``."""
 
 
@@ -41,7 +41,7 @@ class Group:
     pid: int
     began: float = 0.0
     """The boot clock, in seconds, before it was started."""
-    told: float = 0.0
+    reported: float = 0.0
     """And after that: a process of this number that began in between is this one."""
 
 
@@ -138,18 +138,18 @@ def in_json(run: str) -> str:
 
 def intent_line(
     run: str, session: str, confirmed: float, allowance_s: float | None, grace_s: float, *, locked: bool,
-    pid: int | None, began: float, told: float,
+    pid: int | None, began: float, reported: float,
 ) -> bytes:  # fmt: skip
     """An ``Intent``."""
     allowance = "null" if allowance_s is None else repr(allowance_s)
     is_locked = "true" if locked else "false"
-    process = "" if pid is None else f",{pid},{began!r},{told!r}"
+    process = "" if pid is None else f",{pid},{began!r},{reported!r}"
     return f'["intent",{run},"{session}",{confirmed!r},{allowance},{grace_s!r},{is_locked}{process}]\n'.encode()
 
 
-def group_line(run: str, pid: int, began: float, told: float) -> bytes:
+def group_line(run: str, pid: int, began: float, reported: float) -> bytes:
     """A ``Group``."""
-    return f'["group",{run},{pid},{began!r},{told!r}]\n'.encode()
+    return f'["group",{run},{pid},{began!r},{reported!r}]\n'.encode()
 
 
 def over_line(run: str) -> bytes:
@@ -168,13 +168,13 @@ def decode(line: bytes) -> Message:
 def decode_all(lines: Sequence[bytes], on_error: Callable[[ValueError], None]) -> list[Message]:
     """The messages in lines that were heard together; of a run that is over in them, only that.
 
-    It is told of each line that holds none.
+    It is called for each line that holds none.
     """
     try:
-        told = json.loads(b"[%b]" % b",".join(lines))
-        over = {one[1]: place for place, one in enumerate(told) if one[0] == "over"}
+        found = json.loads(b"[%b]" % b",".join(lines))
+        over = {one[1]: place for place, one in enumerate(found) if one[0] == "over"}
         return [
-            _message(one) for place, one in enumerate(told) if one[0] not in _OUTLIVED or over.get(one[1], -1) < place
+            _message(one) for place, one in enumerate(found) if one[0] not in _OUTLIVED or over.get(one[1], -1) < place
         ]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         messages = []
@@ -186,8 +186,8 @@ def decode_all(lines: Sequence[bytes], on_error: Callable[[ValueError], None]) -
         return messages
 
 
-def _message(told: Sequence[Any]) -> Message:
-    kind, *values = told
+def _message(array: Sequence[Any]) -> Message:
+    kind, *values = array
     return _BY_KIND[kind](*values)
 
 

@@ -106,7 +106,7 @@ class Guardian:
         return max(0.0, self._look_at - self._clock.boottime()) * 1000
 
     def _listen(self) -> bool:
-        """Take in what was said; False: the worker has closed the pipe."""
+        """Takes in what was sent; False: the worker has closed the pipe."""
         data = os.read(self._in_fd, _READ_SIZE)
         for message in decode_all(self._lines.take(data), _misheard):
             try:
@@ -121,7 +121,7 @@ class Guardian:
                 self._guarded.intend(message)
                 self._look_at = min(self._look_at, self._clock.boottime() + _LOOK_FOR_INTENTS_S)
                 if message.pid is not None:
-                    self._on_group(Group(message.run, message.pid, message.began, message.told))
+                    self._on_group(Group(message.run, message.pid, message.began, message.reported))
             case Group():
                 self._on_group(message)
             case Over(run=run):
@@ -142,13 +142,13 @@ class Guardian:
         run = group.run
         guarded = self._guarded.get(run)
         if guarded is None:
-            raise ValueError(f"a process of {run}, of which no intent was told")
+            raise ValueError(f"a process of {run}, of which no intent was sent")
         guarded.pid = group.pid
         leader = None
         try:
             leader = GroupLeader.of(
-                run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told,
-                now=self._clock.boottime(),
+                run, group.pid, instance=self._instance, parent=self._parent, began=group.began,
+                reported=group.reported, now=self._clock.boottime(),
             )  # fmt: skip
         except OSError as error:  # out of descriptors: it is found by its marks alone
             _log.warning("cannot look at the process of %s: %s", run, error, extra={"action": "guardian.blind"})

@@ -74,18 +74,18 @@ class ChildStart:
     def _tell_pid(self) -> None:
         """With a pidfd: the number may be another process's by the time that the worker reads this."""
         pid = os.getpid()
-        told = b"%s\0%d" % (PID.encode(), pid)
+        content = b"%s\0%d" % (PID.encode(), pid)
         try:
             pidfd = os.pidfd_open(pid)
         except OSError:
-            self._channel.send(told)
+            self._channel.send(content)
             return
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, pidfd.to_bytes(_PID_SIZE, sys.byteorder))
-        self._channel.sendmsg((told,), (rights,))
+        self._channel.sendmsg((content,), (rights,))
         os.close(pidfd)
 
     def _carry_out(self) -> None:
-        """Returns only where nothing was executed; that has been told."""
+        """Returns only where nothing was executed; that has been reported."""
         request = self._request
         try:
             if (ready := self._ready) is None:

@@ -99,20 +99,20 @@ class Retention:
 
         What else it meets ends the pass, and not the term: one steward after the other would meet it, and stand down.
         """
-        said = False
+        is_logged = False
         while True:
             began = self._clock.monotonic()
             try:
                 await self._pass()
             except (EtcdError, UnavailableError) as error:
-                level, said = (logging.DEBUG if said else logging.WARNING), True
+                level, is_logged = (logging.DEBUG if is_logged else logging.WARNING), True
                 _log.log(level, "retention is postponed: %s", error, extra={"action": "retention.postponed"})
                 await asyncio.sleep(_AWAY_S)
             except Exception:
                 _log.exception("retention has failed, and is tried again", extra={"action": "retention.failed"})
                 await asyncio.sleep(PASS_EVERY_S)
             else:
-                said = False
+                is_logged = False
                 self._rests = rests_after(self._clock.monotonic() - began)
                 await asyncio.sleep(PASS_EVERY_S)
 

@@ -64,16 +64,16 @@ class StatisticsKeeping:
 
     async def run(self) -> None:
         """Pass after pass, until cancelled; what cannot be done while the log store is away is done a minute later."""
-        said = False
+        is_logged = False
         while True:
             try:
                 await self.count()
             except Exception as error:  # one steward after the other would meet it, and stand down
-                level, said = (logging.DEBUG if said else logging.WARNING), True
+                level, is_logged = (logging.DEBUG if is_logged else logging.WARNING), True
                 extra, why = {"action": "statistics.postponed"}, not isinstance(error, UnavailableError)
                 _log.log(level, "statistics are postponed: %s", error, extra=extra, exc_info=why)
             else:
-                said = False
+                is_logged = False
             await asyncio.sleep(COUNT_EVERY_S)
 
     async def count(self) -> None:

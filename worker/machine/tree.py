@@ -41,8 +41,8 @@ class Tree(Generic[_Group]):
     group: _Group
     """None: its processes are known by their marks alone."""
     kill_at: float
-    told: set[tuple[int, int]] = field(default_factory=set)
-    """Who outside of the group was sent a TERM: process id and start time."""
+    signalled: set[tuple[int, int]] = field(default_factory=set)
+    """What outside of the group was sent a TERM: process id and start time."""
     killing_since: float | None = None
     quiet_looks: int = 0
 
@@ -67,14 +67,14 @@ class Tree(Generic[_Group]):
         return is_first
 
     def end(self, process: Process) -> bool:
-        """A process outside of the group: TERM once, or KILL. Whether it is told for the first time."""
+        """A process outside of the group: TERM once, or KILL. Whether it is signalled for the first time."""
         if self.killing_since is not None:
             send(process, signal.SIGKILL)
             return False
         who = (process.pid, process.started)
-        if who in self.told:
+        if who in self.signalled:
             return False
-        self.told.add(who)
+        self.signalled.add(who)
         send(process, signal.SIGTERM, signal.SIGCONT)
         return True
 

@@ -8,7 +8,8 @@ The spool is acknowledged up to where the outbox has what the records tell, whic
 
 When a batch is due, ``worker/pacing.py`` says. What an outage has left is caught up with at a quarter of the speed
 that there is: the log store and this process have fires to see to; and faster where so much comes meanwhile that it
-would never end. If we die anywhere in between, what the spool was not told of is written again; that changes nothing.
+would never end. If we die anywhere in between, what the spool does not know as delivered is written again; that changes
+nothing.
 
 Records that the log store takes in no form go to a file of limited size, for a person to look at. The log store's
 indexes are made as soon as it is there; nothing waits for that.
@@ -43,15 +44,15 @@ _RETRY_S: Final = 5.0
 
 async def prepare_log_store(runlog: RunLog) -> None:
     """Prepares it once, and goes on for ever, as a loop of the process does."""
-    said = False
+    is_logged = False
     while True:
         try:
             await runlog.prepare()
             break
         except UnavailableError as error:
-            if not said:
+            if not is_logged:
                 _log.warning("the log store is away: %s", error, extra={"action": "log_store.away"})
-        said = True
+        is_logged = True
         await asyncio.sleep(_RETRY_S)
     await asyncio.Event().wait()
 

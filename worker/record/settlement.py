@@ -49,9 +49,9 @@ class RecordKeeper(Protocol):
     """Where records are safe."""
 
     def accept(
-        self, record: RunRecord, told: Callable[[int | EtcronError], None], is_needed: Callable[[], bool] = ...
+        self, record: RunRecord, on_done: Callable[[int | EtcronError], None], is_needed: Callable[[], bool] = ...
     ) -> None:
-        """``told``, later: its position, once it is safe there, or why it is not.
+        """``on_done``, later: its position, once it is safe there, or why it is not.
 
         ``is_needed``: whether a later process may have to ask for it, though the log store has it.
         """
@@ -64,7 +64,7 @@ class Settlement:
     collection           what is in it                                                     what empties it
     ===================  ================================================================  ============================
     ``_to_record``       records that the spool is to be given                             ``_record``
-    ``_told``            what it has said of records                                       ``_record``
+    ``_answers``         what the spool has answered                                       ``_record``
     ``_in_keys``         those it has refused: they lie in their run keys, at these mod    ``spool_takes``
                          revisions
     ``_late``            refused ones of runs that were given up: there is no key to put   ``spool_takes``
@@ -119,7 +119,7 @@ class Settlement:
             on_unlocked=self._unlocked, on_changed=lambda run: self._changed.append(run),
         )  # fmt: skip
         self._to_record: list[tuple[Run | None, RunRecord]] = []
-        self._told: list[tuple[Run | None, RunRecord, int | EtcronError]] = []
+        self._answers: list[tuple[Run | None, RunRecord, int | EtcronError]] = []
         self._finals: dict[RunId, int] = {}
         self._waiting: dict[RunId, Run | None] = {}
         self._late: list[RunRecord] = []
@@ -234,8 +234,8 @@ class Settlement:
                 else:
                     run.record = kept
                     self._spool.accept(record, tell, run.may_be_asked_for)
-            told, self._told = self._told, []
-            for run, record, outcome in told:
+            answers, self._answers = self._answers, []
+            for run, record, outcome in answers:
                 self._busy -= 1
                 if isinstance(outcome, EtcronError):
                     self._on_refused(run, record, outcome)
@@ -243,7 +243,7 @@ class Settlement:
                     self._on_recorded(run, record)
 
     def _take_answer(self, run: Run | None, record: RunRecord, outcome: int | EtcronError) -> None:
-        self._told.append((run, record, outcome))
+        self._answers.append((run, record, outcome))
         self._recording.set()
 
     def _on_recorded(self, run: Run | None, record: RunRecord) -> None:

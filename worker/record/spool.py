@@ -84,7 +84,7 @@ class _Waiting(Struct, frozen=True):
 
     frame: bytes
     record: RunRecord
-    told: Callable[[int | SpoolError], None]
+    on_done: Callable[[int | SpoolError], None]
     is_needed: Callable[[], bool]
     since: int
     """How many looks there had been when it came."""
@@ -227,17 +227,20 @@ class Spool:
         return await done
 
     def accept(
-        self, record: RunRecord, told: Callable[[int | SpoolError], None], is_needed: Callable[[], bool] = _not_needed
+        self,
+        record: RunRecord,
+        on_done: Callable[[int | SpoolError], None],
+        is_needed: Callable[[], bool] = _not_needed,
     ) -> None:
-        """The same, for who has many: ``told`` gets the position or the error, later. It must not raise."""
+        """The same, for who has many: ``on_done`` gets the position or the error, later. It must not raise."""
         if (refusal := self._refusal) is not None:
-            asyncio.get_running_loop().call_soon(told, refusal)
+            asyncio.get_running_loop().call_soon(on_done, refusal)
             return
         record = self._room.fitted(record, self.size_bytes + self._arriving_bytes)
         record = self._arriving_room.fitted(record, self._arriving_bytes)
         data = frame(record)
         self._arriving_bytes += len(data)
-        self._waiting.append(_Waiting(data, record, told, is_needed, self._looks))
+        self._waiting.append(_Waiting(data, record, on_done, is_needed, self._looks))
         if self.on_record is not None:
             self.on_record(record)
         self._commit_what_waits()
@@ -276,7 +279,7 @@ class Spool:
             waiting, self._waiting = self._waiting, []
             self._arriving_bytes -= sum(len(one.frame) for one in waiting)
             for one in (*self._batch, *waiting):
-                one.told(self._hanging)
+                one.on_done(self._hanging)
         else:
             self._look_later()
 
@@ -417,7 +420,7 @@ class Spool:
         else:
             self._refused_bytes = size
         for position, waiting in enumerate(() if were_told else batch, first):
-            waiting.told(position if error is None else self._fault(error))
+            waiting.on_done(position if error is None else self._fault(error))
         self._commit_what_waits()
 
     def _read_tail(self, position: int, limit: int, max_bytes: int) -> list[tuple[int, RunRecord]]:

@@ -43,7 +43,7 @@ _UNWANTED: Final = 4_096
 class _Feed:
     """How far a run's output has been sent."""
 
-    told: int = 0
+    sent_to: int = 0
     sent_at: float = float("-inf")
     """On the monotonic clock."""
     pending: list[Chunk] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Feed:
     stored: deque[str] = field(default_factory=deque)
 
     def has_news(self, output: Output) -> bool:
-        return bool(self.pending) or not self.stored or output.printed > self.told
+        return bool(self.pending) or not self.stored or output.printed > self.sent_to
 
 
 class TailSender:
@@ -133,7 +133,7 @@ class TailSender:
             await self._store.put(chunks, self._clock.wall_ms())
         for run_id, feed in due:
             sent, feed.pending = feed.pending, []
-            feed.told = max([feed.told, *(chunk.end for chunk in sent)])
+            feed.sent_to = max([feed.sent_to, *(chunk.end for chunk in sent)])
             ids = [chunk.id for chunk in sent if chunk.id not in feed.stored]
             if self._feeds.get(run_id) is not feed:
                 self._unwanted += ids  # it has ended meanwhile
@@ -152,6 +152,6 @@ class TailSender:
 
 def _chunks(run_id: RunId, output: Output, feed: _Feed, most: int) -> list[Chunk]:
     """What is to be sent next; at first something in any case, by which who looks knows that it is sent."""
-    run, pieces = str(run_id), output.newest(feed.told, most)
+    run, pieces = str(run_id), output.newest(feed.sent_to, most)
     found = [Chunk(run=run, start=start, size=len(piece), text=as_text(piece)) for start, piece in pieces]
     return found or ([] if feed.stored else [Chunk(run=run, start=0, size=0, text="")])

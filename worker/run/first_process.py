@@ -25,7 +25,7 @@ IS_KNOWN: Final = sys.version_info[:2] <= (3, 13)
 """Whether this Python's function is one that this was tried with."""
 _WITH_VFORK: Final = True
 _NONE: Final = -1
-_MOST_TOLD: Final = 4000
+_MOST_READ: Final = 4000
 _NEXT_FAULT: Final = re.compile(rb"(?=(?:OSError|SubprocessError):)")
 
 
@@ -35,11 +35,11 @@ class Faults:
     A pipe that the children write to and lose when they execute their programs. It is opened when it is first needed.
     """
 
-    __slots__ = ("_read_end", "_told", "_write_end")
+    __slots__ = ("_faults", "_read_end", "_write_end")
 
     def __init__(self) -> None:
         self._read_end = self._write_end = _NONE
-        self._told: deque[bytes] | None = None
+        self._faults: deque[bytes] | None = None
 
     def ends(self) -> tuple[int, int]:
         """To read from, to write to. OSError: there are no descriptors to spare."""
@@ -52,16 +52,16 @@ class Faults:
 
         The first answer waits until each of them has done one or the other, and nothing can be begun any more.
         """
-        if self._told is None:
+        if self._faults is None:
             self._close_write_end()
-            told = b"".join(iter(lambda: os.read(self._read_end, _MOST_TOLD), b""))  # each writes its fault in parts
-            self._told = deque(filter(None, _NEXT_FAULT.split(told)))
+            faults = b"".join(iter(lambda: os.read(self._read_end, _MOST_READ), b""))  # each writes its fault in parts
+            self._faults = deque(filter(None, _NEXT_FAULT.split(faults)))
             self.close()  # now: whose a fault is takes a descriptor to ask
-        if not self._told or not is_only_forked(pid):
+        if not self._faults or not is_only_forked(pid):
             return False
-        # The last one serves whatever is still to come: side by side, without vfork, two may have told it in one.
-        if len(self._told) > 1:
-            self._told.popleft()
+        # The last one serves whatever is still to come: side by side, without vfork, two may have written it as one.
+        if len(self._faults) > 1:
+            self._faults.popleft()
         return True
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ class Mask:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """What can be told of the output so far; an end that is the beginning of a value is held back."""
+        """What can be shown of the output so far; an end that is the beginning of a value is held back."""
         data = self._held + chunk
         return self._take(data, keep=max(_begun(value, data) for value in self._values))
 
