@@ -232,7 +232,7 @@ class Parts:
         self.outbox_writer = OutboxWriter(
             store=self._runlog, attempts=Attempts(client, keys, self._runlog), catalog=self.catalog,
             jobs_read=lambda: self.jobs_read, rules=self.rules, table=self.table, up_to=spool.cursor,
-            on_told=spool.changed, clock=clock,
+            on_progress=spool.changed, clock=clock,
         )  # fmt: skip
         self.delivery = Delivery(
             spool, self._runlog, self.outbox_writer, batch_size=self._config.job_log_batch_size,

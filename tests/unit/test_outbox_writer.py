@@ -47,7 +47,7 @@ def _writer(
         "store": store, "attempts": None, "catalog": SimpleNamespace(jobs={}), "jobs_read": lambda: synced,
         "rules": SimpleNamespace(mirror=SimpleNamespace(synced=synced), wanted=SimpleNamespace(kinds=kinds)),
     }  # fmt: skip
-    return OutboxWriter(table=runs, up_to=0, on_told=asyncio.Event(), clock=clock, **given)
+    return OutboxWriter(table=runs, up_to=0, on_progress=asyncio.Event(), clock=clock, **given)
 
 
 async def test_failures_of_which_more_is_to_come_leave_the_loop_to_those_who_bring_it() -> None:

@@ -1,15 +1,15 @@
-"""What records tell comes to the outbox: beside delivery, before the spool lets go of them.
+"""The events of records come to the outbox: beside delivery, before the spool lets go of them.
 
-    in the log store -> does it tell anything? -> is it tried again? -> one document for all of them -> let go
-                               | no                    | yes: nothing     | not known yet: it waits
-                               '-----------------------'------------------'
+    in the log store -> has it events? -> is it tried again? -> one document for all of them -> let go
+                             | no            | yes: nothing     | not known yet: it waits
+                             '---------------'------------------'
 
 A failure after which another attempt follows is no problem yet. What follows is decided by the transaction that ends
 the run, which may come later than its record, or have been sent by a former life, or by the steward: what this process
-does not know, etcd and the log store say (`Attempts`). Where the attempt that was asked for never ran, its record tells
-of the one before. What is not known after a while is told: rather once too often than not at all.
+does not know, etcd and the log store say (`Attempts`). Where the attempt that was asked for never ran, its event is
+of the one before. What is not known after a while is written: rather once too often than not at all.
 
-If we die before the document is there, the records are read from the spool again, and tell the same events.
+If we die before the document is there, the records are read from the spool again, and have the same events.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S: Final = 0.2
 _KNOWN_WITHIN_S: Final = 60.0
-"""Then it is told, whether another attempt follows or not: etcd is away, or refuses the end of the run."""
+"""Then it is written, whether another attempt follows or not: etcd is away, or refuses the end of the run."""
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 _SAID_EVERY_S: Final = 3600.0
@@ -104,7 +104,7 @@ def _is_open(run: KeyValue, lock: KeyValue | None) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Record:
-    """One that may tell something."""
+    """One that may have events."""
 
     record: RunRecord
     run: Run | None
@@ -114,7 +114,7 @@ class _Record:
 
 @dataclass(slots=True, kw_only=True)
 class _Batch:
-    """What was delivered together, as far as it is not told."""
+    """What was delivered together, as far as its events are not written."""
 
     up_to: int
     left: list[_Record] = field(default_factory=list)
@@ -125,26 +125,26 @@ class OutboxWriter:
 
     def __init__(
         self, *, store: OutboxStore, attempts: Attempts, catalog: Catalog, jobs_read: Callable[[], asyncio.Event],
-        rules: Rules, table: RunTable, up_to: int, on_told: asyncio.Event, clock: Clock,
+        rules: Rules, table: RunTable, up_to: int, on_progress: asyncio.Event, clock: Clock,
     ) -> None:  # fmt: skip
-        """``up_to``: the spool's cursor. ``on_told`` is set whenever `up_to` has come further."""
+        """``up_to``: the spool's cursor. ``on_progress`` is set whenever `up_to` has come further."""
         self._store = store
         self._attempts = attempts
         self._catalog = catalog
         self._jobs_read = jobs_read
         self._rules = rules
         self._table = table
-        self._on_told = on_told
+        self._on_progress = on_progress
         self._clock = clock
         self._batches: deque[_Batch] = deque()
         self._came = asyncio.Event()
         self._knows = False
-        """Whether jobs and rules were read: until then every record may tell something."""
+        """Whether jobs and rules were read: until then every record may have events."""
         self._said_at = float("-inf")
         self.up_to = up_to
-        """The position in the spool up to which all is told."""
+        """The position in the spool up to which all events are written."""
         self.problem: str | None = None
-        """Why nothing is told, for the beat."""
+        """Why no event is written, for the beat."""
 
     @property
     def is_full(self) -> bool:
@@ -157,7 +157,7 @@ class OutboxWriter:
         left = [
             _Record(record=without_long_output(record), run=self._ended_here(record), since=now)
             for record in records
-            if self._may_tell(record)
+            if self._may_have_events(record)
         ]
         if not left and not self._batches:
             self.up_to = up_to
@@ -166,7 +166,7 @@ class OutboxWriter:
         self._came.set()
 
     async def run(self) -> None:
-        """Tells until cancelled."""
+        """Writes until cancelled."""
         await self._jobs_read().wait()
         try:
             async with asyncio.timeout(READ_WITHIN_S):
@@ -178,8 +178,8 @@ class OutboxWriter:
             await self._came.wait()
             self._came.clear()
             while self._batches:
-                await self._tell()
-                if self._batches:  # also where more came meanwhile: what is not known yet is told by others' work
+                await self._write_events()
+                if self._batches:  # also where more came meanwhile: what is not known yet becomes known by others' work
                     await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _ended_here(self, record: RunRecord) -> Run | None:
@@ -187,7 +187,7 @@ class OutboxWriter:
         own = None if run is None else run.record
         return run if own is not None and own.status is record.status else None
 
-    def _may_tell(self, record: RunRecord) -> bool:
+    def _may_have_events(self, record: RunRecord) -> bool:
         """One cheap look: so it is for nearly every record."""
         if not record.status.is_quiet or not self._knows or self._rules.wanted:
             return True
@@ -200,7 +200,7 @@ class OutboxWriter:
         job = self._catalog.jobs.get(record.run_id.job_name)
         return None if job is None else job.spec
 
-    async def _tell(self) -> None:
+    async def _write_events(self) -> None:
         """What is known by now, of many batches in one go."""
         batches, waiting = [], list[_Record]()
         for batch in self._batches:
@@ -225,7 +225,7 @@ class OutboxWriter:
             batch.left = [one for one in batch.left if follows.get(one.record.run_id, False) is None]
         while self._batches and not self._batches[0].left:
             self.up_to = self._batches.popleft().up_to
-            self._on_told.set()
+            self._on_progress.set()
 
     def _events(
         self, record: RunRecord, follows: Mapping[RunId, bool | None], before: Mapping[RunId, RunRecord]
