@@ -45,8 +45,8 @@ _TOLD = (ConflictError, SpoolError, InvalidInputError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a worker until it is told to stop; its exit status: 0 stopped, 1 failed, 2 configuration, 4 name or directory
-    taken."""
+    """Run a worker until it is asked to stop; its exit status: 0 stopped, 1 failed, 2 configuration, 4 name or
+    directory taken."""
     parser = argparse.ArgumentParser(prog="etcron start worker", description="Runs the jobs.", allow_abbrev=False)
     add_config_arguments(parser, "worker")
     try:

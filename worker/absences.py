@@ -91,7 +91,7 @@ class Absences:
         self._began = True
 
     def lost_touch(self, since_s: float) -> None:
-        """etcd has been silent since then, by the boot clock; said once more, it is silent since the first time."""
+        """etcd has been silent since then, by the boot clock; called again, it is silent since the first time."""
         if self._silence is None or self._silence.until_s is not None:
             self._silence = _Absence(reason="was out of touch with etcd", from_s=since_s)
 

@@ -1,7 +1,7 @@
 """Whether this worker takes fires, and every reason why it does not.
 
-    takes --a reason comes--> refuses: at once, and then the others are told (``Registry.announce``)
-    refuses --the last reason goes, and the others have been told--> takes: sooner, they would rank it nowhere
+    takes --a reason comes--> refuses: at once, and then it is announced to the others (``Registry.announce``)
+    refuses --the last reason goes, and that was announced--> takes: sooner, they would rank it nowhere
     either --the clock is being read--> decides nothing until what it planned by it is planned anew
 
 The part that finds a reason sets it here, with words for people; no other part keeps a flag of it.
@@ -45,7 +45,7 @@ class Admission:
             self._refuses = True
 
     def announced(self) -> None:
-        """The others have been told what holds now, or will be: etcd was asked."""
+        """What holds now was announced to the others, or will be: etcd was asked."""
         self._refuses = bool(self._reasons)
 
     @property

@@ -188,7 +188,7 @@ class Agent:
             self.parts.broadcast.begin(session, since_ms)
 
     async def _admit(self, reason: Reason, why: str | None) -> None:
-        """A reason holds at once, and has claimed runs handed on; one that goes, when etcd has been told."""
+        """A reason holds at once, and has claimed runs handed on; one that goes, when it is written in etcd."""
         self.parts.admission.set(reason, why)
         self._wake_all()
         await self.parts.registry.announce()

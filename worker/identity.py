@@ -61,7 +61,7 @@ def alone_on_this_machine(instance: str) -> Iterator[None]:
 
 
 def name_held_for(instance: str) -> str:
-    """The abstract socket. Every user of the machine can read such names, so the instance cannot be told from it."""
+    """The abstract socket. Every user of the machine can read such names, so the instance cannot be read from it."""
     return f"\0etcron-worker-{hashlib.blake2b(instance.encode(), digest_size=16).hexdigest()}"
 
 

@@ -91,7 +91,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     left: ProcessGroup | None = None
     """Its process group, where something in it could not be ended; the receiver closes it.
 
-    The guardian still counts the run as one that goes on, until it is told otherwise."""
+    The guardian still counts the run as one that goes on, until it is sent the end."""
 
 
 def unstarted(run_id: RunId, why: str, end_ms: int) -> Outcome:

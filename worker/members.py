@@ -174,7 +174,7 @@ EVERY_S: Final = 60.0
 
 
 class LooksAfresh:
-    """Told of each change of who accepts fires; has ``look`` called."""
+    """Given each change of the workers that accept fires; has ``look`` called."""
 
     def __init__(self, look: Callable[[], None], clock: Clock) -> None:
         self._look = look

@@ -21,7 +21,7 @@ class Quarantine:
         self._revisions: dict[str, int] = {}
 
     def add(self, key: str, revision: int, why: Exception) -> None:
-        """Set the key aside, and say so where it has not been said of this revision."""
+        """Set the key aside, and log it once a revision."""
         if self._revisions.get(key) == revision:
             return
         self._revisions[key] = revision

@@ -1,7 +1,7 @@
-"""What etcd refuses this worker for good, for want of a permission or because of a limit: said loudly, not at length.
+"""What etcd refuses this worker for good, for want of a permission or because of a limit, and how that is logged.
 
 Who is refused tries again by itself, apart from what is not refused; so it goes on when the fault is mended. Here it is
-only remembered and told: one line at once, then at most one a minute, and a word in the worker's beat for as long as
+only remembered and logged: one line at once, then at most one a minute, and a word in the worker's beat for as long as
 the refusals go on.
 """
 

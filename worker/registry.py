@@ -89,7 +89,7 @@ class Registry:
 
     @property
     def not_accepting(self) -> str | None:
-        """Why no new fires are taken, as the others are told."""
+        """Why no new fires are taken, as announced to the others."""
         return self._member.not_accepting
 
     async def announce(self) -> None:

@@ -152,7 +152,7 @@ class RunTable:
         self._stuck = Counter[str]()
         """By job: runs that cannot be ended, or of which something cannot."""
         self.on_room: Callable[[], None] = lambda: None
-        """Told when there may be slots for a waiter, though no run has ended."""
+        """Called when there may be slots for a waiter, though no run has ended."""
 
     def __iter__(self) -> Iterator[Run]:
         return iter(list(self._runs.values()))

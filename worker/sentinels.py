@@ -1,4 +1,4 @@
-"""A watch that died silently is found out by what it should have told: within 40 s of the write that it missed."""
+"""A watch that died silently is found out by what it should have shown: within 40 s of the write that it missed."""
 
 from __future__ import annotations
 

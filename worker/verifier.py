@@ -37,18 +37,18 @@ _CLOCKS_MS: Final = 1000
 """So far ahead of this worker's clock another's may be that ends a run for a newer fire."""
 _NAMED: Final = 3
 _MOST: Final = 1000
-"""Kinds of things that are remembered as told of."""
+"""Kinds of things that are remembered as logged."""
 
 
 class Verifier:
-    """Judges jobs, requests and kills; what is told of a job goes to ``on_doubt``."""
+    """Judges jobs, requests and kills; what is wrong with a job goes to ``on_doubt``."""
 
     def __init__(
         self, *, mode: SigningMode, trust: Trust | None, generations: Generations | None, clock: Clock,
         labels: Mapping[str, str], on_doubt: Callable[[PlannedJob, str], None],
     ) -> None:  # fmt: skip
-        """``labels``: this worker's own. ``on_doubt``: told of a job that was believed at sight, a moment after it was
-        found not to be what was signed."""
+        """``labels``: this worker's own. ``on_doubt``: called with a job that was believed at sight, a moment after it
+        was found not to be what was signed."""
         self._mode = SigningMode.OFF if trust is None else mode
         self._trust = trust
         self._generations = generations

@@ -27,7 +27,7 @@ def written_once(path: Path, value: str) -> str:
 
 
 def replace_durably(path: Path, text: str) -> None:
-    """The file says this, also after a power cut; or what it said before. OSError: it cannot be."""
+    """The file says this, also after a power cut; or what it had before. OSError: it cannot be."""
     draft = path.with_suffix(".new")
     with draft.open("w") as file:
         file.write(text)

@@ -2,8 +2,8 @@
 
 MongoDB 6 to 8, or nx-27017 for trying etcron. Collections: ``log``, the legacy ``cron.log``, with the run id as
 ``_id``; ``last``, what each job came to; ``statistics``, what each day came to; ``audit``, who did what; ``outbox``,
-``alerts``, ``notices`` and ``channel_states``, what is told (see the modules). Nothing outside this package knows
-pymongo.
+``alerts``, ``notices`` and ``channel_states``, what is sent to people (see the modules). Nothing outside this package
+knows pymongo.
 
 **Writing.** A batch is one unordered insert, majority and journaled, which stops at the ``_id`` of a record that is
 there already: so every write may be repeated, and a writer in doubt repeats it. Only a verdict ``lost`` gives way, to
@@ -22,7 +22,7 @@ pages.py causes.py              which records a page asks for, by which index; w
 last.py statistics.py versions.py
                                 what each job came to; what each day came to; what each job was
 outbox.py alerts.py notices.py  what records tell, until notices are made of it; what alerts are open;
-                                what is told to people, and how far each channel is
+                                what is sent to people, and how far each channel is
 tails.py                        what runs print while a user looks
 audit.py                        who did what: entries that are only ever inserted
 retention.py                    what is forgotten, and in which steps

@@ -155,7 +155,7 @@ _T = TypeVar("_T")
 
 
 def _read(document: Mapping[str, Any]) -> Bucket:
-    """What is damaged begins anew: open problems are told once more when they happen again."""
+    """What is damaged begins anew: open problems are sent once more when they happen again."""
     try:
         standings = msgspec.json.decode(document.get("standings", "{}"), type=dict[str, msgspec.Raw])
         ended = msgspec.json.decode(document.get("ended", "[]"), type=list[msgspec.Raw])

@@ -31,6 +31,6 @@ def _detail(status: str, document: Mapping[str, Any]) -> str:
         if (signal := document.get("signal")) is not None:
             return f"signal {signal}"
         return str(document.get("err") or reason).strip().partition("\n")[0]
-    if status == Verdict.KILLED:  # what a user has said is no cause
+    if status == Verdict.KILLED:  # a user's reason is no cause
         return reason if reason in (SHUTDOWN, OUT_OF_TOUCH) else ""
     return "" if status == Verdict.TIMEOUT else reason

@@ -355,7 +355,7 @@ class LastResults:
             if not updates:
                 return
             matched, _ = await bulk(self._collection, [update for _, update in updates])
-            # Which of them were too late is not known: all of this round are looked at again; most are said already.
+            # Which of them were too late is not known: all of this round are looked at again; most are written already.
             advances = [] if matched == len(updates) else [one for one, _ in updates]
         raise UnavailableError("the last results were written by others all the time; they are tried again")
 

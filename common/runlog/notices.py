@@ -1,4 +1,4 @@
-"""What is told to people: a document each in ``notices``, and one for each channel in ``channel_states``.
+"""What is sent to people: a document each in ``notices``, and one for each channel in ``channel_states``.
 
 A notice is waiting, in a message that is being sent, sent, or failed. The state of a channel holds its messages whole,
 and is written as a whole by the one sender that has the channel: so a message's step is one write, and a sender that

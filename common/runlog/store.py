@@ -109,7 +109,7 @@ class RunLog:
         self._versions = Versions(store.get_collection("versions"))
         self._audit = AuditEntries(store.get_collection("audit"))
         self.notices = Notices(self._client, store)
-        """What is told to people, and how far each channel is."""
+        """What is sent to people, and how far each channel is."""
         self.alerts = Alerts(self._client, store.get_collection("alerts"))
         """What is open, as the notifier knows it."""
         self.tails = TailStore(
@@ -262,14 +262,14 @@ class RunLog:
     async def put_outbox(
         self, documents: Sequence[OutboxDocument], *, deadline_seconds: float = _WRITE_SECONDS
     ) -> None:
-        """What these say is told, some time; may be repeated."""
+        """Notices are made of these, some time; may be repeated."""
         async with asking(self._client, deadline_seconds):
             await self._outbox.put(documents)
 
     async def read_outbox(
         self, limit: int, *, most_events: int = MOST_EVENTS, deadline_seconds: float = _READ_SECONDS
     ) -> list[OutboxDocument]:
-        """What is to be told, oldest first; at most so many documents, or those that have so many events."""
+        """What notices are to be made of, oldest first; so many documents at most, or those with so many events."""
         async with asking(self._client, deadline_seconds):
             return await self._outbox.read(limit, most_events)
 
@@ -281,7 +281,7 @@ class RunLog:
     async def find(self, run_ids: Iterable[RunId], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, RunRecord]:
         """The records of these runs that are there for good, without their output, by run id as a string.
 
-        What stands there and is no record (a verdict of a later version, say) is told of, and counts as not there.
+        What stands there and is no record (a verdict of a later version, say) is logged, and counts as not there.
         """
         asked = [str(run_id) for run_id in run_ids]
         async with asking(self._client, deadline_seconds):
@@ -535,7 +535,7 @@ class RunLog:
             await self._removal.put_state(state)
 
     async def retention(self, *, deadline_seconds: float = _READ_SECONDS) -> RetentionState | None:
-        """What is kept, as the worker that sees to it has said last; None: all of it."""
+        """What is kept, as the worker that sees to it has written last; None: all of it."""
         async with asking(self._client, deadline_seconds):
             return await self._removal.state()
 
@@ -586,5 +586,5 @@ def _cut(documents: Sequence[Document], last_key: str | None, *, looked_ms: int 
 
 
 def _bytes_of(value: object) -> int:
-    """What is not told may be as long as any."""
+    """What is not shown may be as long as any."""
     return value if isinstance(value, int) and value >= 0 else MAX_OUTPUT_LIMIT_BYTES

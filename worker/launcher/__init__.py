@@ -11,7 +11,7 @@ cannot wait (``worker.run.spawner``), and asks the launcher for all else.
 * The launcher itself touches neither a path nor a name service: it takes one request after the other, makes it ready,
   and forks.
 * The child is the *worker's* child (CLONE_PARENT): it is waited for, measured, signalled and guarded like any other.
-* It executes nothing before ``go``, which the worker says once it has told the guardian of the process; without a
+* It executes nothing before ``go``, which the worker sends once it has reported the process to the guardian; without a
   worker there is no ``go``. Nor does it past the run's limit: it looks at the clocks last of all.
 * The channel is closed by the exec. What comes before that is why nothing was executed, in the words of the record.
 

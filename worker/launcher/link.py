@@ -82,7 +82,7 @@ class Starting:
             return  # it has ended meanwhile
 
     def fault(self) -> UnstartableError | NotNowError | None:
-        """Why nothing was executed; None: that was not told. To be asked once its process is over, or there is none."""
+        """Why nothing was executed; None: that was not reported. Ask once its process is over, or there is none."""
         self._read_rest()
         if self._fault is None:
             return None
@@ -114,7 +114,7 @@ class Starting:
         while True:
             try:
                 content = self.channel.recv(LONGEST_MESSAGE)
-            except ConnectionResetError:  # it ended without its go; what it said before is there to be read
+            except ConnectionResetError:  # it ended without its go; what it sent before is there to be read
                 continue
             except OSError:
                 return

@@ -1,6 +1,6 @@
 """Why a command could not be started, in words that say what to change, and where: the job, the worker, the machine.
 
-A shortage of the worker is told apart from a mistake in the job: it may pass, and the job is not to blame for it.
+A shortage of the worker is kept apart from a mistake in the job: it may pass, and the job is not to blame for it.
 What is wrong with a directory or a program is asked of these themselves, which may hang: the launcher's children do
 that. Standard library only.
 """

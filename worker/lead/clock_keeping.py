@@ -57,7 +57,7 @@ class ClockKeeping:
         self._probes: deque[tuple[int, int]] = deque(maxlen=_PROBES)
         self._put_s = self._began_s = self._enough_s = clock.monotonic()
         self._former: Clocks | None = None
-        """What was told last that measured anything, also by a former steward; None: that was not read yet."""
+        """What was written last that measured anything, also by a former steward; None: that was not read yet."""
         self._heard = asyncio.Event()
 
     def begin(self) -> None:
@@ -118,12 +118,12 @@ class ClockKeeping:
     # Telling
 
     async def perform(self, term: Term) -> None:
-        if self._former is None:  # what the former steward told
+        if self._former is None:  # what the former steward wrote
             kv = await self._client.get(self._keys.clocks)
             try:
                 self._former = Clocks(count=0) if kv is None else Clocks.from_json(kv.value)
             except ValueError:
-                self._former = Clocks(count=0)  # the processes that heed it have said so
+                self._former = Clocks(count=0)  # the processes that go by it have logged it
         clocks = self._book.compare(self._boot_ms(), self._former)
         if not self._is_due(clocks, self._former):
             return

@@ -164,7 +164,7 @@ class Steward:
     async def _lead_again_and_again(self, session: Session, election: Election) -> None:
         while True:
             await election.gained.wait()
-            if not election.leading:  # the session is not healthy, and the election has not said so yet
+            if not election.leading:  # the session is not healthy, and the election does not show it yet
                 await asyncio.sleep(_TICK_S)
                 continue
             self.leading = True

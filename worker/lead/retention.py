@@ -139,7 +139,7 @@ class Retention:
         )  # fmt: skip
 
     async def _forget_live_output(self) -> None:
-        """A user of the log store who may not write it has none: that is told to those who look, and nobody else."""
+        """A user of the log store who may not write it has none: the console shows that, and nothing else does."""
         if self._is_clock_off():
             return
         try:

@@ -116,7 +116,7 @@ class Adoption:
         self._session: Session | None = None
         self._kept: dict[RunId, _StuckFormer] = {}
         self._over: dict[RunId, _StuckFormer] = {}
-        """Those of which nothing is left: to be settled, once the log store has said what became of them."""
+        """Those of which nothing is left: to be settled, once the log store has shown what became of them."""
         self._one_at_a_time = asyncio.Lock()
         """Of taking these over and settling them: each counts on the revision of the run key."""
         self._written: Callable[[], int] = lambda: 0

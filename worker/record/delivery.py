@@ -288,7 +288,7 @@ class Delivery:
             self._delivered += self._written - self._settled
             self._settled = self._written
         if not self._is_acknowledged or self._may_let_go > self._spool.cursor:
-            # That is over and done with: the last results know of it, it is told, the spool lets go of it.
+            # That is over and done with: the last results know of it, its event is written, the spool lets go of it.
             self._is_acknowledged = False
             await self._spool.acknowledge(self._may_let_go)
             self._is_acknowledged = True

@@ -108,7 +108,7 @@ class EndingRuns:
         return run_id in self._recorded
 
     def add(self, run_id: RunId, group: ProcessGroup) -> None:
-        """A run has ended, but not this group, which is this object's from now on. To be said before it is recorded."""
+        """A run has ended, but not this group, which is this object's from now on. Call it before the record."""
         left = LeftGroup(run=str(run_id), leader=group.leader, since_ms=self._clock.wall_ms())
         self._recorded.add(run_id)
         self._keep(run_id, _EndingRun(groups=[left], handle=group))

@@ -3,7 +3,7 @@
 A segment is named by the position of its first record, ``00000000000000000042.spool``. A frame is the payload's length
 and a CRC-32 of length and payload (4 bytes each, little endian), then the payload: the record's document as JSON.
 Positions count records from 1 and are never used twice. Beside the segments: ``cursor``, and ``torn`` with the newest
-end of a segment that was cut off, for a person to look at. What cannot be read is said and skipped.
+end of a segment that was cut off, for a person to look at. What cannot be read is logged and skipped.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def append_durably(segment: Segment, added: Sequence[bytes]) -> Segment:
     """The added frames are on the disk for good behind the segment's others, or OSError and none of them counts.
 
     Always cuts what an earlier failure may have left behind the good end. The file is opened anew each time: an error
-    of fsync is told once and to those who had the file open, so a descriptor of before it is not to be trusted.
+    of fsync is reported once and to those who had the file open, so a descriptor of before it is not to be trusted.
     A first write that fails leaves no file: the position in its name may come to lie in the segment before.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC

@@ -50,7 +50,7 @@ class Steps:
         return len(self._aside)
 
     async def carry_out(self, steps: Iterable[Step]) -> None:
-        """All of them, told one by one what became of them; those that etcd refuses wait aside."""
+        """All of them, each given what became of it; those that etcd refuses wait aside."""
         await self._carry_out(steps)
         while self._aside and self._clock.monotonic() >= self._again_at:
             before = len(self._aside)
@@ -77,7 +77,7 @@ _PAUSE_S: Final = 0.02
 
 
 class Unlocking:
-    """Ends runs whose records are safe; each is told once: unlocked, or its key was not as believed."""
+    """Ends runs whose records are safe; each is reported once: unlocked, or its key was not as believed."""
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class Guard(Protocol):
         """Nothing of the run is left, or nothing of it was started."""
 
     def read_messages(self) -> None:
-        """Whatever the guardian has said by now is taken in: it may be why a process has just ended."""
+        """Whatever the guardian has sent by now is taken in: it may be why a process has just ended."""
 
 
 class Unguarded:
@@ -166,7 +166,7 @@ class Executor:
         return MappingProxyType(self._runs)
 
     def start(self, launches: Sequence[Launch]) -> None:
-        """Start these runs; never waits for what may hang. What becomes of them is told, each once, and never from
+        """Start these runs; never waits for what may hang. What becomes of them is reported, each once, and never from
         within this call.
 
         ``on_end``: they have ended, or could not be started. ``on_not_now``: nothing was started: their ``start_until``
@@ -322,7 +322,7 @@ class Executor:
         self._begin(run := self._spawner.launched(start, process))
         if one.stop_order is not None:
             self.end(run.launch.run_id, one.stop_order)
-        # Once the guardian has been told of the process: whatever becomes of us then, it ends it.
+        # Once the guardian has been sent the process: whatever becomes of us then, it ends it.
         self._loop.call_soon(start.starting.go)
 
     def _begin(self, run: Running) -> None:
@@ -407,7 +407,7 @@ class Executor:
         return self._runs.keys() <= self._stuck and not self._waiting and not self._unstarted
 
     def _watch(self, run: Running) -> None:
-        """Be told of the exit; without a descriptor for it, try again: the run goes on."""
+        """Have the exit reported; without a descriptor for it, try again: the run goes on."""
         if self._runs.get(run.launch.run_id) is not run:
             return  # ended before it could be watched
         try:
@@ -428,7 +428,7 @@ class Executor:
         self._guard.read_messages()
         for run in runs:
             if self._runs.get(run.launch.run_id) is not run or run.group.pidfd is None:
-                continue  # it has been seen to while others were told
+                continue  # it has been seen to while others were reported
             self._run_watch.forget(run.group.pidfd)
             if run.stop_order is not None:
                 self._sweeper.look_soon()

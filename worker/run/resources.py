@@ -39,7 +39,7 @@ _OWN: Final = 96
 
 
 def affordable_slots(wanted: int, descriptors: int | None = None) -> int:
-    """The slots that the limit on open files leaves room for, at least 1; said loudly where that is fewer.
+    """The slots that the limit on open files leaves room for, at least 1; logged as a warning where that is fewer.
 
     Without it every fire beyond the limit would fail for a reason that is the worker's and not the job's. The limit is
     not raised here, because every command would inherit it.

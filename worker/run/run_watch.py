@@ -25,10 +25,10 @@ _IN_ONE_LOOK: Final = 32
 
 
 class RunWatch:
-    """Tells of exits and of output until it is to forget their descriptors. Who is told must not raise."""
+    """Reports exits and output until it is to forget their descriptors. The receiver must not raise."""
 
     def __init__(self, *, on_exits: Callable[[Sequence[Running]], None], on_output: Callable[[Running], None]) -> None:
-        """On the running event loop. ``on_output`` is told again and again while there is something to read."""
+        """On the running event loop. ``on_output`` is called again and again while there is something to read."""
         self._on_exits = on_exits
         self._on_output = on_output
         self._exits: dict[int, Running] = {}
@@ -62,7 +62,7 @@ class RunWatch:
             self._timer = self._loop.call_later(YOUNG_S, self._watch_grown)
 
     def forget(self, descriptor: int) -> None:
-        """No more of this one; to be said before it is closed, of one that is not watched it says nothing."""
+        """No more of this one; to be called before it is closed; of one that is not watched it does nothing."""
         if self._exits.pop(descriptor, None) is not None or self._outputs.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 
@@ -86,7 +86,7 @@ class RunWatch:
             watched[descriptor] = run
 
     def _look(self) -> None:
-        # Whose they are is settled before anybody is told: descriptors are closed then, and their numbers given anew.
+        # Whose they are is settled before any is reported: descriptors are closed then, and their numbers given anew.
         found = [descriptor for descriptor, _ in self._epoll.poll(0, _IN_ONE_LOOK)]
         exited = [run for descriptor in found if (run := self._exits.get(descriptor)) is not None]
         printing = [(one, run) for one in found if (run := self._outputs.get(one)) is not None]

@@ -6,7 +6,7 @@ timeout everything does that the run started: its group, its session, and whatev
     add ──TERM──> look ──nothing lives──> on_clear
                    │ ^
                    └─┘ every 5 to 200 ms; from ``kill_at`` on with KILL; ten seconds later it gives up,
-                       but not on the leader: without its exit there is no verdict. It is told of as stuck, and
+                       but not on the leader: without its exit there is no verdict. It is reported as stuck, and
                        looked for no more: its exit says that it is gone
 
 One look serves all remains: one pass over /proc, in a thread, and none at all for a group that is empty. While
