@@ -116,7 +116,7 @@ class Calls:
         self._clock = clock
 
     async def read(self, method: str, request: Any, *, what: str) -> Any:
-        """The answer of whichever member answers; UnavailableError: none did, EtcdRefusedError: one said no."""
+        """The answer of whichever member answers; UnavailableError: none did, EtcdRefusedError: one refused."""
         deadline = self._deadline()
         why: dict[str, str] = {}
         while (channel := await self._endpoints.connected(deadline, avoid=why)) is not None:

@@ -41,7 +41,7 @@ class EtcdClient:
 
     * UnavailableError: certainly not carried out: it was never sent, or every member turned it away unread;
     * EtcdRefusedError (or EtcdAccessError, EtcdLeaseGoneError, EtcdCompactedError): certainly not carried out, etcd
-      said no;
+      refused it;
     * EtcdInDoubtError: anything else, also when a call is cancelled; send the identical transaction again to settle it.
 
     A call whose *token* etcd refuses is sent a second time with a new one: the first was certainly not carried out.

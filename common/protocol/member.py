@@ -228,9 +228,9 @@ def only_session(keys: Keys, worker: str, own: Sequence[KeyValue]) -> Share:
     return Share([mod_revision_is(kv.key, kv.mod_revision) for kv in own], [Delete(kv.key) for kv in own])
 
 
-def beat(keys: Keys, told: Beat, process: str, session: Owner) -> Txn:
+def put_beat(keys: Keys, beat: Beat, process: str, session: Owner) -> Txn:
     """Under the lease of the session, while that lives."""
-    return Txn([session.alive], [Put(keys.beat(process), told.to_json(), session.lease_id)])
+    return Txn([session.alive], [Put(keys.beat(process), beat.to_json(), session.lease_id)])
 
 
 BEAT_S: Final = 3.0
@@ -248,7 +248,7 @@ class BeatPace:
         self._sent = 0
 
     def after(self, clock: str) -> float:
-        """Seconds from a beat that told of this clock to the next one."""
+        """Seconds from a beat of this clock to the next one."""
         if clock != self._clock:
             self._clock, self._sent = clock, 0
         self._sent += 1

@@ -176,7 +176,7 @@ def decide(
         return _claim(fires, mark_ms=mark_ms, first=first, newest=newest, now_ms=now_ms)
     match misfire.policy:
         case MisfirePolicy.ALL:
-            return _make_up_all(fires, misfire, mark_ms=mark_ms, newest=newest, now_ms=now_ms)
+            return _catch_up_all(fires, misfire, mark_ms=mark_ms, newest=newest, now_ms=now_ms)
         case MisfirePolicy.LATEST if stale == newest and now_ms <= fires.dispatch_ms(newest) + misfire.window_ms:
             return _pass_then_claim(fires, mark_ms=mark_ms, claim=newest)
         case MisfirePolicy.LATEST | MisfirePolicy.SKIP:
@@ -337,20 +337,20 @@ def _pass_then_claim(fires: Fires, *, mark_ms: int, claim: int, superseded: bool
     return Decision(from_ms=mark_ms, to_ms=to_ms, missed=missed, claim_ms=now_claimed)
 
 
-def _make_up_all(fires: Fires, misfire: Misfire, *, mark_ms: int, newest: int, now_ms: int) -> Decision:
-    made_up: list[int] = []
+def _catch_up_all(fires: Fires, misfire: Misfire, *, mark_ms: int, newest: int, now_ms: int) -> Decision:
+    caught_up: list[int] = []
     plan: int | None = newest if fires.dispatch_ms(newest) <= now_ms else fires.newest_open_ms(now_ms)
-    while plan is not None and plan > mark_ms and len(made_up) < misfire.limit:
+    while plan is not None and plan > mark_ms and len(caught_up) < misfire.limit:
         if now_ms > fires.dispatch_ms(plan) + misfire.window_ms:
             break
-        made_up.append(plan)
+        caught_up.append(plan)
         plan = fires.open.last_before_ms(plan)
-    made_up.reverse()
+    caught_up.reverse()
     if plan is None or plan <= mark_ms:
-        requests = _up_to_a_gap(fires, made_up)
+        requests = _up_to_a_gap(fires, caught_up)
         return Decision(from_ms=mark_ms, to_ms=requests[-1], requests=requests)
     missed = _miss(fires, mark_ms=mark_ms, last=plan).missed
-    requests = _up_to_a_gap(fires, made_up) if made_up and fires.follow_at_once(plan, made_up[0]) else ()
+    requests = _up_to_a_gap(fires, caught_up) if caught_up and fires.follow_at_once(plan, caught_up[0]) else ()
     return Decision(from_ms=mark_ms, to_ms=requests[-1] if requests else plan, missed=missed, requests=requests)
 
 

@@ -86,7 +86,7 @@ class Answers:
         self._claimant = claimant
         self._decider = decider
         self._clock = clock
-        self._told_detached: Session | None = None
+        self._logged_detached: Session | None = None
         self.claims_lost = 0
         """Claims of fires that another worker had decided by then."""
 
@@ -100,9 +100,9 @@ class Answers:
         self.claims_lost += result.answer is Answer.MARK_MOVED and proposal.claims
         if result.answer is Answer.DONE:
             self._carried_out(result, session)
-        elif result.answer is Answer.DETACHED and result.found is not None and self._told_detached is not session:
+        elif result.answer is Answer.DETACHED and result.found is not None and self._logged_detached is not session:
             # Logged once a session: all of its fires are given up so, until its key is put again.
-            self._told_detached = session
+            self._logged_detached = session
             lease, own = result.found.lease, session.lease_id
             extra = {"action": "fires.detached", "key": session.key, "lease": f"{lease:x}", "own": f"{own:x}"}
             _log.warning(
