@@ -1,4 +1,4 @@
-"""Writes of many in one transaction, and the halving that finds who is in the way of the others.
+"""Writes of many in one transaction, and the halving that finds which is in the way of the others.
 
 :func:`common.protocol.txn.packed` says how many go together. A transaction is all or nothing, so one share that
 is refused stops all: they are sent again in halves, down to the one whose compare is false, or that etcd refuses.

@@ -12,8 +12,8 @@
             that cannot be known                UnsettledError
 
 So what may have been done is never reported as not done: an error without a doubt in it is raised only before there is
-one. `settle` is for who needs to know what became of the write; `answered` for who reads etcd's refusal in the same
-way with and without a doubt, because it shows what is there now.
+one. `settle` is for callers that need to know what became of the write; `answered` for those that read etcd's refusal
+in the same way with and without a doubt, because it shows what is there now.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class UnsettledError(UnavailableError):
 
 
 def is_in_doubt(error: Exception) -> bool:
-    """Whether what failed so may have been carried out. Only for who hands the doubt to what settles it."""
+    """Whether what failed so may have been carried out. Only for a caller that hands the doubt to what settles it."""
     return isinstance(error, EtcdInDoubtError)
 
 
@@ -62,7 +62,7 @@ class Bears(Enum):
     DOUBT = auto()
     """Its own doubt: before there is one, each error is raised at once; afterwards none is."""
     ABSENCE = auto()
-    """That etcd is away or busy. What it refuses for good is raised, also in doubt: by who sends it in parts then."""
+    """That etcd is away or busy. What it refuses for good is raised, also in doubt: the caller may send it in parts."""
     ALL = auto()
     """Also what etcd refuses for good: that is sent again each second."""
 

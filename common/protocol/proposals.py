@@ -16,7 +16,7 @@ from common.protocol.run import RunEntry, RunRecord
 from common.protocol.txn import KeyValue, Operation, Put
 
 MAX_PROPOSALS: Final = 30
-"""In one transaction, if they are usual ones: 4 compares each, and 3 operations in each branch, within etcd's 128."""
+"""In one transaction. The usual one has 4 compares, and 3 operations in each branch; `packed` keeps to etcd's 128."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

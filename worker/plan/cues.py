@@ -36,7 +36,7 @@ class Alarm:
     async def wait_until_wall(self, wall_ms: int | None) -> None:
         """Return when rung, once the wall clock has reached ``wall_ms``, or earlier: look again after waking."""
         if self._event.is_set():
-            await asyncio.sleep(0)  # others have their turn, also between two turns of who rings for himself
+            await asyncio.sleep(0)  # others have their turn, also between two turns of a waiter that rings for itself
             return
         if wall_ms is None:
             await self._event.wait()
