@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import cast
 
@@ -223,7 +224,9 @@ async def test_live_worker_that_could_not_end_a_run_learns_that_it_was_given_up(
     command = f"trap '' TERM; touch {heedless}; until [ -e {done} ]; do sleep 0.1; done"
     job = await world.save(command=command, killGraceSeconds=3600, lostAfterSeconds="never")
     run_id = await world.ask(job, SystemClock().wall_ms())
-    async with working(place) as worker:
+    async with AsyncExitStack() as ends:
+        worker = await ends.enter_async_context(working(place))
+        ends.callback(done.touch)
         await worker.deciding()
         await wait_until(heedless.exists, description="it heeds no TERM")
         kill = old_kill(run_id, SystemClock().wall_ms() - 3_600_000 - OVERDUE_MS)
