@@ -23,7 +23,7 @@ from common.protocol.access_keys import AccessKeys
 from tests.console.console import CHROMIUM, Console, Usual
 from tests.support.access import administrator_in
 from tests.support.cluster import Cluster, running_cluster
-from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.etcd_server import EtcdServer, free_port, serving_etcd
 from tests.support.log_store import LogStore, serving_log_store
 
 _VENDOR = Path(__file__).parents[2] / "webroot/static/vendor/manifest.json"
@@ -107,6 +107,12 @@ def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
 async def usual(browser: Browser, cluster: Cluster) -> Usual:
     """The context of most pages."""
     return await Usual.new(browser, f"http://127.0.0.1:{cluster.ports[0]}")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def own_usual(browser: Browser) -> Usual:
+    """The context of pages of managers that a test has for itself: each serves at the same port, after the other."""
+    return await Usual.new(browser, f"http://127.0.0.1:{free_port()}")
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect
 
@@ -69,12 +70,21 @@ class Usual:
 
     @classmethod
     async def new(cls, browser: Browser, base: str) -> Usual:
-        """The page that stays runs no scripts, and asks for nothing more."""
+        """The page that stays runs no scripts, and asks no manager for anything: there may be none yet."""
         context = await new_context(browser, base)
         _KEPT.append(context)
         kept = await context.new_page()
-        await kept.goto("/livez")
+        await kept.route("**/*", lambda route: route.fulfill(body="kept"))
+        await kept.goto("/")
+        await kept.unroute_all()
         return cls(context=context, kept=kept, base=base)
+
+    @property
+    def port(self) -> int:
+        """Where the manager of its pages serves."""
+        port = urlsplit(self.base).port
+        assert port is not None, self.base
+        return port
 
     async def page(self) -> Page:
         """An empty one; `clear` takes it back."""

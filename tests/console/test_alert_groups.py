@@ -21,10 +21,10 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def manager(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator[Managed]:
+async def manager(etcd_server: EtcdServer, log_store: LogStore, own_usual: Usual) -> AsyncIterator[Managed]:
     """One of its own, with 15 alerts of one cause, and one of another."""
     place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
-    async with managing(place, loops=True, notifier=False) as manager:
+    async with managing(place, loops=True, notifier=False, port=own_usual.port) as manager:
         since = now_ms() - 3_600_000
         flapping = {"is_flapping": True, "is_bad": False}
         alerts = [replace(alert_of(f"alike-{number:02}", since + number), **flapping) for number in range(15)]
@@ -36,13 +36,10 @@ async def manager(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def own(browser: Browser, manager: Managed, screenshots: Path | None) -> AsyncIterator[Console]:
-    base = f"http://127.0.0.1:{manager.http.port}"
-    usual = await Usual.new(browser, base)
-    console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
+async def own(browser: Browser, manager: Managed, own_usual: Usual, screenshots: Path | None) -> AsyncIterator[Console]:
+    console = Console(browser=browser, usual=own_usual, base=own_usual.base, screenshots=screenshots)
     yield console
     await console.close()
-    await usual.context.close()
     assert console.problems == []
 
 

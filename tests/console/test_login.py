@@ -468,18 +468,15 @@ async def test_page_whose_manager_was_slow_to_say_who_it_is_shows_it_later(guard
 
 
 async def test_console_without_a_login_says_who_may_do_everything(
-    browser: Browser, etcd_server: EtcdServer, log_store: LogStore, screenshots: Path | None
+    browser: Browser, own_usual: Usual, etcd_server: EtcdServer, log_store: LogStore, screenshots: Path | None
 ) -> None:
     place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
-    async with managing(place, loops=True, auth="off") as manager:
-        base = f"http://127.0.0.1:{manager.http.port}"
-        usual = await Usual.new(browser, base)
-        console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
-        page = await console.open("/", locale="en-GB")
+    async with managing(place, loops=True, auth="off", port=own_usual.port):
+        console = Console(browser=browser, usual=own_usual, base=own_usual.base, screenshots=screenshots)
+        page = await console.open("/")
         await expect(page.locator("#auth-note")).to_contain_text("every user of its machine")
         await console.shoot_all(page, "auth-off")
         await console.close()
-        await usual.context.close()
         assert console.problems == []
 
 

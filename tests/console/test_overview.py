@@ -46,16 +46,13 @@ class World:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def world(
-    browser: Browser, etcd_server: EtcdServer, log_store: LogStore, screenshots: Path | None
+    browser: Browser, own_usual: Usual, etcd_server: EtcdServer, log_store: LogStore, screenshots: Path | None
 ) -> AsyncIterator[World]:
     place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
-    async with managing(place, loops=True, notifier=False) as manager:
-        base = f"http://127.0.0.1:{manager.http.port}"
-        usual = await Usual.new(browser, base)
-        console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
+    async with managing(place, loops=True, notifier=False, port=own_usual.port) as manager:
+        console = Console(browser=browser, usual=own_usual, base=own_usual.base, screenshots=screenshots)
         yield World(manager=manager, console=console)
         await console.close()
-        await usual.context.close()
         assert console.problems == []
 
 
@@ -71,7 +68,7 @@ async def looked_at(world: World, page: Page, name: str) -> None:
 
 
 async def test_a_fresh_installation_says_what_to_do_until_there_is_a_job_and_a_worker(world: World) -> None:
-    page = await world.console.open("/", locale="en-GB")
+    page = await world.console.open("/")
     await shown(page, "Nothing fires")
     await expect(page.locator("#halt")).to_contain_text("there is no worker yet")
     await expect(page.locator("#first-steps").get_by_role("link", name="Paste a crontab")).to_be_visible()
@@ -94,7 +91,7 @@ async def test_failing_jobs_are_seen_on_every_page_and_what_they_have_in_common_
     await world.manager.call("PUT", "/api/v1/jobs/slow", SPEC)
     await claim(world.manager, "slow", now_ms() - 90_000)
     await count_records(world.manager.runlog)
-    page = await world.console.open("/", locale="en-GB")
+    page = await world.console.open("/")
     await shown(page, "6 of 7 jobs failing")
     await expect(page).to_have_title("(6) Overview - etcron")
     groups = page.locator(".alike > li")
@@ -141,7 +138,7 @@ async def test_a_banner_says_on_every_page_that_nothing_fires_and_since_when(wor
     await world.manager.call("PUT", "/api/v1/jobs/a", SPEC | {"cronExpr": EVERY_SECOND})
     await world.manager.etcd.put(world.manager.keys.drain("w1"), Drain(by="ada", since_ms=now_ms()).to_json())
     await join(world.manager, "w1", not_accepting="drained by ada")
-    page = await world.console.open("/", locale="en-GB")
+    page = await world.console.open("/")
     await expect(page.locator("#tiles [data-key=late]")).to_have_text(re.compile("^1.*Late"))
     await expect(page.locator("#next")).to_contain_text("no worker takes fires")
     await expect(page.locator("#next")).not_to_contain_text("of 0")

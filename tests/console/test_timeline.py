@@ -27,10 +27,10 @@ CROWD = ("billing", "media", "search", "sync")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def manager(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator[Managed]:
+async def manager(etcd_server: EtcdServer, log_store: LogStore, own_usual: Usual) -> AsyncIterator[Managed]:
     """One of its own, with four jobs at two o'clock, one that runs, one that is paused."""
     place = Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
-    async with managing(place, loops=True, notifier=False) as manager:
+    async with managing(place, loops=True, notifier=False, port=own_usual.port) as manager:
         await join(manager, "w1")
         fields = {name: {"cronExpr": "0 2 * * *", "slots": 3, "labels": {"team": "night"}} for name in CROWD}
         fields |= {"hourly": {"every": "1h"}, "paused": {"every": "1h", "enabled": False}}
@@ -48,13 +48,10 @@ async def manager(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def own(browser: Browser, manager: Managed, screenshots: Path | None) -> AsyncIterator[Console]:
-    base = f"http://127.0.0.1:{manager.http.port}"
-    usual = await Usual.new(browser, base)
-    console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
+async def own(browser: Browser, manager: Managed, own_usual: Usual, screenshots: Path | None) -> AsyncIterator[Console]:
+    console = Console(browser=browser, usual=own_usual, base=own_usual.base, screenshots=screenshots)
     yield console
     await console.close()
-    await usual.context.close()
     assert console.problems == []
 
 
@@ -215,9 +212,9 @@ async def test_all_jobs_of_the_crowded_minute_are_reached_spread_in_one_step_and
     await expect(crowd.get_by_role("heading")).to_contain_text("121 jobs")
     await expect(crowd).to_contain_text("120 jobs selected")
     await expect(crowd.get_by_role("row")).to_have_count(101)
-    await looked_at(own, page, "timeline-crowd-many")
     await crowd.get_by_role("button", name="Next").click()
     await expect(crowd.get_by_role("row")).to_have_count(22)
+    await looked_at(own, page, "timeline-crowd-many")
     await expect(crowd.get_by_role("checkbox", checked=True)).to_have_count(20)  # not the chosen one
     await crowd.get_by_role("button", name="Preview").click()
     await expect(crowd).to_contain_text(
