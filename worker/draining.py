@@ -17,7 +17,7 @@ from common.protocol.keys import Keys
 
 
 class DrainWatch:
-    """Tells that the worker is drained, why, and that it is not any more."""
+    """Announces that the worker is drained, why, and that it is not any more."""
 
     def __init__(
         self,
@@ -25,25 +25,25 @@ class DrainWatch:
         keys: Keys,
         *,
         worker: str,
-        tell: Callable[[Drain | None], Awaitable[None]],
+        announce: Callable[[Drain | None], Awaitable[None]],
         clock: Clock,
     ) -> None:
-        """``tell`` is given the drain, or None once it is over; never twice the same."""
+        """``announce`` is given the drain, or None once it is over; never twice the same."""
         self._key = keys.drain(worker)
-        self._tell = tell
-        self._told: Drain | None = None
+        self._announce = announce
+        self._announced: Drain | None = None
         self._changed = asyncio.Event()
         self.drain: Drain | None = None
         """As etcd has it, as far as is known."""
         self.mirror = Mirror(client, self._key, self._on_changes, clock=clock)
 
     async def run(self) -> None:
-        """Tells until cancelled; the mirror runs beside it."""
+        """Announces until cancelled; the mirror runs beside it."""
         while True:
             self._changed.clear()
-            if self.drain != self._told:
-                self._told = self.drain
-                await self._tell(self._told)
+            if self.drain != self._announced:
+                self._announced = self.drain
+                await self._announce(self._announced)
                 continue
             await self._changed.wait()
 

@@ -97,7 +97,7 @@ def locked_directory(directory: Path) -> Iterator[None]:
                 f"{directory} is in use by the worker with process id {holder or 'unknown'}. "
                 "Give each worker a dataDir of its own, or stop the other one."
             ) from None
-        with suppress(OSError):  # on a full disk the lock holds all the same, and says of nobody
+        with suppress(OSError):  # on a full disk the lock holds all the same, and names no process
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         for path in map(directory.joinpath, _FILES):  # what a worker makes there; the rest may be another program's

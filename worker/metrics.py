@@ -105,7 +105,7 @@ class MetricsPort:
         assert server is not None, "it is set up"
 
         def accept() -> asyncio.Protocol:
-            """Commands need the worker's descriptors more than whoever looks at it."""
+            """Commands need the worker's descriptors more than its readers do."""
             return server() if len(server.connections) < _MOST_CONNECTIONS else _Refused()
 
         loop = asyncio.get_running_loop()

@@ -97,7 +97,7 @@ class Events(Protocol):
     ``spool_refuses``       spool watch                  settlement, admission
     ``session_opened``      registry                     settlement, adoption; scheduler, requests, broadcast, steward
     ``session_ended``       registry                     settlement; scheduler, requests, broadcast, steward
-    ``describe``            registry                     nobody: the agent answers with the beat
+    ``describe``            registry                     none: the agent answers with the beat
     ======================  ===========================  =======================================================
 
     Where admission hears, scheduler, requests and dispatcher are woken, and the registry tells etcd. What ends a run or
@@ -227,7 +227,7 @@ class Parts:
             keys, on_kill=events.kill_wished,
             is_believed=lambda kill: self.verifier.kill_fault(kill, self.catalog.of_run(kill.run_id)) is None,
         )  # fmt: skip
-        self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
+        self.spool_watch = SpoolWatch(try_out=spool.try_out, announce=events.spool_refuses)
         self.rules = Rules(client, keys, clock=clock)
         self.outbox_writer = OutboxWriter(
             store=self._runlog, attempts=Attempts(client, keys, self._runlog), catalog=self.catalog,
@@ -324,7 +324,7 @@ class Parts:
         """How it is known to others, and takes over what was its own."""
         config, events = self._config, self._events
         self.drain_watch = DrainWatch(
-            self._client, self.keys, worker=self._identity.worker, tell=events.drained, clock=self._clock
+            self._client, self.keys, worker=self._identity.worker, announce=events.drained, clock=self._clock
         )
         self.adoption = Adoption(
             client=self._client, keys=self.keys, identity=self._identity, table=self.table, kills=self.kills,

@@ -20,7 +20,7 @@ RETRY_S: Final = 0.3
 """Before etcd is asked again, where it was away."""
 PATIENT: Final = Patience(bears=Bears.ABSENCE, pause_s=lambda _: RETRY_S)
 """What a worker has to do with its runs, it does however long etcd is away."""
-SAID_AGAIN_S: Final = 60.0
+LOGGED_AGAIN_S: Final = 60.0
 _RECENT_S: Final = 10.0
 """A refusal is a problem for so long; what is refused on is tried more often than that."""
 
@@ -30,7 +30,7 @@ class Refusals:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last = self._said = float("-inf")
+        self._last = self._logged = float("-inf")
         self._unsaid: set[str] = set()
         self._problem = ""
 
@@ -41,12 +41,12 @@ class Refusals:
         now = self._clock.monotonic()
         self._last, self._problem = now, f"etcd refuses what is to be written of {what}: {error}"
         self._unsaid.add(what)
-        if now - self._said < SAID_AGAIN_S:
+        if now - self._logged < LOGGED_AGAIN_S:
             return
         more = f" (and of {len(self._unsaid) - 1} others)" if len(self._unsaid) > 1 else ""
         extra = {"action": "etcd.refuses", "what": what, "others": len(self._unsaid) - 1}
         _log.error("%s%s; it is tried again every second", self._problem, more, extra=extra)
-        self._said = now
+        self._logged = now
         self._unsaid.clear()
 
     def patience(self, what: str) -> Patience:

@@ -57,7 +57,7 @@ class Verifier:
         self._on_doubt = on_doubt
         self.doubted: dict[str, str] = {}
         """Jobs that are not believed, and why."""
-        self._told: dict[str, None] = {}
+        self._logged: dict[str, None] = {}
 
     @property
     def is_required(self) -> bool:
@@ -137,7 +137,7 @@ class Verifier:
         fault = self._grant_fault(request.asked_run, request.grant)
         if fault is None and request.grant is not None and request.not_before_ms < request.grant.not_before_ms:
             fault = "is asked for earlier than what was signed"
-        return self._told_of("request", request.run_id, fault)
+        return self._once_logged("request", request.run_id, fault)
 
     def run_fault(self, run: Run) -> str | None:
         """Why a claimed run is not started: by this worker's labels, what was found of its job, its grant once more."""
@@ -153,7 +153,7 @@ class Verifier:
         asked = AskedRun(
             sequence=run_id.job, fire=run_id.fire, args=entry.args, env=entry.env, scope=entry.scope
         )  # fmt: skip
-        return self._told_of("run", run_id, self._grant_fault(asked, entry.grant))
+        return self._once_logged("run", run_id, self._grant_fault(asked, entry.grant))
 
     def _grant_fault(self, asked: AskedRun, grant: Grant | None) -> str | None:
         assert self._trust is not None, "signatures are looked at"
@@ -171,7 +171,7 @@ class Verifier:
             return None
         if (fault := kill.fault(self._trust)) is None or self._is_replaced(kill.run_id, job):
             return None
-        return self._told_of("kill of", kill.run_id, fault)
+        return self._once_logged("kill of", kill.run_id, fault)
 
     def _is_replaced(self, run_id: RunId, job: PlannedJob | None) -> bool:
         """Whether the signed spec has a newer fire take the place of the run."""
@@ -180,15 +180,15 @@ class Verifier:
         newest_ms = job.fires.newest_due_ms(self._clock.wall_ms() + _CLOCKS_MS)
         return newest_ms is not None and newest_ms > run_id.asked_or_planned_ms
 
-    def _told_of(self, what: str, run_id: RunId, fault: str | None) -> str | None:
+    def _once_logged(self, what: str, run_id: RunId, fault: str | None) -> str | None:
         """The fault, as far as it stands in the way; logged once."""
         if fault is None:
             return None
         request = f"{what} {run_id}"
-        if request not in self._told:
-            if len(self._told) >= _MOST:
-                self._told.clear()
-            self._told[request] = None
+        if request not in self._logged:
+            if len(self._logged) >= _MOST:
+                self._logged.clear()
+            self._logged[request] = None
             extra = {"action": "request.not_believed", "run": str(run_id), "what": what, "fault": fault}
             done = "set aside" if self.is_required else "believed all the same"
             _log.warning("the %s %s; it is %s", request, fault, done, extra=extra)

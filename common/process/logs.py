@@ -64,7 +64,7 @@ class UnwaitingHandler(logging.Handler):
         super().__init__()
         self._written_by = write
         self._lines: Queue[str] = Queue(waiting_lines)
-        self._dropped = self._dropped_told = 0
+        self._dropped = self._dropped_logged = 0
         self._thread: Thread | None = None
         self._start()
 
@@ -102,9 +102,9 @@ class UnwaitingHandler(logging.Handler):
             self._write(self._lines.get())
 
     def _write(self, line: str) -> None:
-        dropped = self._dropped - self._dropped_told
+        dropped = self._dropped - self._dropped_logged
         if dropped:
-            self._dropped_told += dropped
+            self._dropped_logged += dropped
             line = f"{line}\n    (before or after this {dropped:,} lines were dropped: nobody took them)"
         with suppress(OSError, ValueError):  # its reader has ended, or it was closed
             self._written_by(f"{line}\n")

@@ -24,16 +24,16 @@ _AGAIN_S: Final = 0.5
 
 async def can_start_threads(stop: asyncio.Event) -> bool:
     """True once a thread can be started, nearly always at once; False where a stop is asked for first."""
-    is_said = False
+    is_logged = False
     while not stop.is_set():
         try:
             trial = Thread(target=int, name="trial")
             trial.start()
         except RuntimeError as error:
-            if not is_said:
+            if not is_logged:
                 remedy = "it waits; raise the limit of processes (ulimit -u, or that of its container)"
                 _log.warning("no thread can be started (%s): %s", error, remedy, extra={"action": "threads.short"})
-            is_said = True
+            is_logged = True
             with suppress(TimeoutError):
                 async with asyncio.timeout(_AGAIN_S):
                     await stop.wait()

@@ -5,8 +5,8 @@
 ``key``    time, chain and number: the order of lists; with ``who``, ``action``, ``object`` and ``outcome`` in front of
            it, an index each
 
-What stands beside the text only finds it. A document whose fields do not say what its text says was written by somebody
-else: a list leaves it out and logs it, and verifying names it.
+What stands beside the text only finds it. A document whose fields do not say what its text says was written by another
+program: a list leaves it out and logs it, and verifying names it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ newest ``KEPT`` of them). ``failedKey`` and ``tookKey`` (`ByResult`) put jobs in
 A text is ``0001790000000000/100001/1:12000/@1790000000000#1 success 1790000000000``: what orders it, how long the run
 took (left out where that is unknown), the run without its job, verdict and plan time. A former version wrote the run
 with its job, and the durations into a list of their own, ``took``; both are read, and become texts of today where
-somebody merges. That version reads ours as its own, but for the job.
+a writer merges. That version reads ours as its own, but for the job.
 
 Two ways to write it:
 

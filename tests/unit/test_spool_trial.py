@@ -81,7 +81,7 @@ async def test_refusing_and_taking_are_told_once_each_and_in_order() -> None:
     async def tell(fault: str | None) -> None:
         told.append(fault)
 
-    watch = SpoolWatch(try_out=try_out, tell=tell, every_s=0.01)
+    watch = SpoolWatch(try_out=try_out, announce=tell, every_s=0.01)
     async with running(watch.run()):
         watch.note(None)
         await asyncio.sleep(0)

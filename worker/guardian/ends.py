@@ -136,8 +136,8 @@ class Ends:
             _note_kill(end, _some_pids(living))
         for leftover in living:
             # Before its grace is over the leader's group has had a TERM of its own, or its worker has sent one to all.
-            is_told = not end.term or (end.group is not None and leftover.pgid == end.group.pid)
-            if end.killing_since is not None or not is_told:
+            is_signalled = not end.term or (end.group is not None and leftover.pgid == end.group.pid)
+            if end.killing_since is not None or not is_signalled:
                 end.end(leftover.process)
         if living and end.is_overdue(now) and not end.endless:
             end.given_up = True

@@ -273,7 +273,7 @@ def hold(lock: Path) -> int:
         except BlockingIOError:
             _continue_holder(lock, descriptor)
         time.sleep(_LOOK_AT_LOCK_S)
-    with suppress(OSError):  # on a full disk the lock holds all the same, and says of nobody
+    with suppress(OSError):  # on a full disk the lock holds all the same, and names no process
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor

@@ -3,7 +3,7 @@
 Whatever frees the lock of an ``after`` job puts the next link, so such a job always has a run or a request. A link can
 be missing all the same: a user deleted a key, or a worker that had not seen the save yet ended a run of the job that
 was no ``after`` job before. Only jobs without a request are looked at, with one batched read, some thousands at a time;
-the transaction compares that there is neither a lock nor a request that is not known here. A run that somebody has
+the transaction compares that there is neither a lock nor a request that is not known here. A run that a user has
 asked for at a later time is none: the chain does not wait for it.
 """
 

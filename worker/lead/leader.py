@@ -65,7 +65,7 @@ class Term:
     session: Session
     election: Election
     is_clock_off: Callable[[], bool] = lambda: False
-    """Asked for each transaction: whoever read a time before that has it from a clock that is right."""
+    """Asked for each transaction: a time that was read before is by a clock that is right."""
 
     @property
     def holds(self) -> Guards:

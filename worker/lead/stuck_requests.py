@@ -174,8 +174,8 @@ class StuckRequests:
         if job is not None and not job.spec.enabled and not request.is_asked_for:
             return RequestEnd.paused(self._keys, job)
         if request.is_expired(now_ms):
-            nobody = not (self._members.accepting() if job is None else self._members.eligible(job))
-            return RequestEnd.missed(self._no_worker(job) if nobody else _LATE.get(request.origin, _IN_VAIN))
+            is_in_vain = not (self._members.accepting() if job is None else self._members.eligible(job))
+            return RequestEnd.missed(self._no_worker(job) if is_in_vain else _LATE.get(request.origin, _IN_VAIN))
         # One worker's alone, of a broadcast job, which has been of no use for longer than the window: it may never come
         # back under this name, and such a request need not expire.
         if job is not None and job.of_worker is not None and not self._members.eligible(job):

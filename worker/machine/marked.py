@@ -57,7 +57,7 @@ def _marked(process: Process, instance: str) -> tuple[Process, str] | None:
     """The process as it is since it shows its marks, and the run that they name; None: it shows none of ours.
 
     What was read of it before may be of the time between its fork and its exec: then its group and its session are its
-    worker's, and whoever is in these is not the run's.
+    worker's, and what is in these is not the run's.
     """
     mark = run_mark(process.pid, instance)
     now = None if mark is None else read_process(process.pid)

@@ -58,8 +58,8 @@ def all_processes() -> Iterator[Process]:
     """Every process that is there when its turn comes, kernel threads left out. OSError where /proc cannot be read.
 
     Also those that began meanwhile: who forks and ends again and again would never be there when its turn comes. They
-    are looked at one by one as they begin, for a new list takes longer than such a one lives. So whoever is to end them
-    does it while it iterates.
+    are looked at one by one as they begin, for a new list takes longer than such a one lives. So a caller that
+    ends them does it while it iterates.
     """
     seen: set[int] = set()
     newest, looks = _newest_pid(), iter(range(_NEWEST_LOOKS))

@@ -401,7 +401,7 @@ class Spool:
         return [append_durably(active, frames)]
 
     def _committed(self, future: asyncio.Future[Sequence[Segment]]) -> None:
-        batch, were_told = self._batch, self._hangs
+        batch, were_answered = self._batch, self._hangs
         self._committing, self._batch, self._hangs = None, (), False
         size = sum(len(waiting.frame) for waiting in batch)
         self._arriving_bytes -= size
@@ -419,7 +419,7 @@ class Spool:
             self.changed.set()
         else:
             self._refused_bytes = size
-        for position, waiting in enumerate(() if were_told else batch, first):
+        for position, waiting in enumerate(() if were_answered else batch, first):
             waiting.on_done(position if error is None else self._fault(error))
         self._commit_what_waits()
 

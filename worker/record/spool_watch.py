@@ -22,18 +22,18 @@ TRY_AGAIN_S: Final = 5.0
 
 
 class SpoolWatch:
-    """Tells, in order, that the spool refuses records and that it takes them again."""
+    """Announces, in order, that the spool refuses records and that it takes them again."""
 
     def __init__(
         self,
         *,
         try_out: Callable[[], Awaitable[None]],
-        tell: Callable[[str | None], Awaitable[None]],
+        announce: Callable[[str | None], Awaitable[None]],
         every_s: float = TRY_AGAIN_S,
     ) -> None:
-        """``try_out`` raises SpoolError while records are refused; ``tell`` is given the fault, or None."""
+        """``try_out`` raises SpoolError while records are refused; ``announce`` is given the fault, or None."""
         self._try_out = try_out
-        self._tell = tell
+        self._announce = announce
         self._every_s = every_s
         self._fault: str | None = None
         self._refused = asyncio.Event()
@@ -48,7 +48,7 @@ class SpoolWatch:
         """Watches until cancelled."""
         while True:
             await self._refused.wait()
-            await self._tell(self._fault)
+            await self._announce(self._fault)
             while True:
                 with suppress(SpoolError):
                     await self._try_out()
@@ -56,4 +56,4 @@ class SpoolWatch:
                 await asyncio.sleep(self._every_s)
             self._fault = None
             self._refused.clear()
-            await self._tell(None)
+            await self._announce(None)
