@@ -45,7 +45,7 @@ def test_the_steps_for_a_new_one_list_every_file_that_names_one() -> None:
     files = {str(file.relative_to(ROOT)): file for program in programs for file in (ROOT / program).rglob("*.py")}
     naming = {name for name, file in files.items() if re.search(r"\bVerdict\.[A-Z]", file.read_text(encoding="utf-8"))}
     text = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
-    steps = text[text.index("**A verdict**") : text.index("**A duty of the steward**")]
+    [steps] = re.findall(r"^\*\*A verdict\*\*$(.*?)^\*\*[A-Z]", text, re.MULTILINE | re.DOTALL)
     listed, directory = set[str](), ""
     for name in re.findall(r"`([\w/]+(?:/|\.py))`", steps):  # `directory/` `file.py`, `file.py`
         directory = name if name.endswith("/") else directory
