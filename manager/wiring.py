@@ -141,7 +141,7 @@ def make_parts(
         look_at_jobs=lambda members, away, rights: _look_at_jobs(watching, members, away, rights, clock),
         blocked=lambda rights: watching.blocked.until(rights),
         audit=lambda away: audit.problems(log_store_is_away=away),
-        told=lambda rights: _look_at_notices(alerts, rights, clock),
+        look_at_notices=lambda rights: _look_at_notices(alerts, rights, clock),
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)

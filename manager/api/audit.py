@@ -73,30 +73,30 @@ async def verify_audit(request: web.Request) -> web.Response:
     parts, asked = request.app[PARTS], VerifyQuery.read(request)
     heads = await _heads(parts)
     last_id, walk = _read_cursor(asked.cursor)
-    told = list[dict[str, Any]]()
+    chains = list[dict[str, Any]]()
     seen = 0
     while seen < _A_PAGE:
         found = await parts.runlog.audit_behind(last_id, limit=_AT_ONCE, deadline_seconds=parts.write_timeout_s)
         for kept in found:
-            walk, last_id = _step(kept, walk, last_id, heads, told), kept.id
+            walk, last_id = _step(kept, walk, last_id, heads, chains), kept.id
         seen += len(found)
         if len(found) < _AT_ONCE:
-            told += _ended(walk, None, heads)
-            return _verified(told, None)
-    return _verified(told, _cursor(last_id, walk))
+            chains += _ended(walk, None, heads)
+            return _verified(chains, None)
+    return _verified(chains, _cursor(last_id, walk))
 
 
-def _verified(told: list[dict[str, Any]], cursor: str | None) -> web.Response:
-    whole = all(chain["problem"] is None for chain in told)
-    return answer({"items": told, "whole": whole, "nextCursor": cursor})
+def _verified(chains: list[dict[str, Any]], cursor: str | None) -> web.Response:
+    whole = all(chain["problem"] is None for chain in chains)
+    return answer({"items": chains, "whole": whole, "nextCursor": cursor})
 
 
 def _step(
-    kept: KeptEntry, walk: Walk | None, last_id: str, heads: Mapping[str, Head], told: list[dict[str, Any]]
+    kept: KeptEntry, walk: Walk | None, last_id: str, heads: Mapping[str, Head], chains: list[dict[str, Any]]
 ) -> Walk:  # fmt: skip
     """The walk that the entry belongs to; the one before has ended, and so have chains without any entry between."""
     if walk is None or walk.chain != kept.chain:
-        told += _ended(walk, kept.chain, heads)
+        chains += _ended(walk, kept.chain, heads)
         walk = Walk(chain=kept.chain)
     walk.take(kept.text, kept.hash, heads.get(kept.chain), fits=kept.fits)
     return walk
@@ -107,17 +107,17 @@ def _ended(walk: Walk | None, following: str | None, heads: Mapping[str, Head]) 
 
     Chains come in the order of their ids, which is that of their names with a ``/`` behind them.
     """
-    told = []
+    chains = []
     if walk is not None:
         walk.end(heads.get(walk.chain))
-        told.append(_chain(walk, heads.get(walk.chain)))
+        chains.append(_chain(walk, heads.get(walk.chain)))
     after = "" if walk is None else f"{walk.chain}/"
     for name in sorted(heads, key=lambda one: f"{one}/"):
         if f"{name}/" > after and (following is None or f"{name}/" < f"{following}/"):
             empty = Walk(chain=name)
             empty.end(heads[name])
-            told.append(_chain(empty, heads[name]))
-    return told
+            chains.append(_chain(empty, heads[name]))
+    return chains
 
 
 def _chain(walk: Walk, head: Head | None) -> dict[str, Any]:

@@ -144,17 +144,17 @@ async def act_on_each(
 
     async def one(name: str) -> dict[str, Any]:
         nonlocal newest
-        said = partial(say_part, request, action, f"job {name}")
+        note = partial(say_part, request, action, f"job {name}")
         async with limit:
             try:
                 message, revision, changed, found = await act(name)
             except BaseException as error:
-                said(outcome_of(error), why=str(error)[:300] or type(error).__name__)
+                note(outcome_of(error), why=str(error)[:300] or type(error).__name__)
                 if not isinstance(error, EtcronError):
                     raise
                 return {"name": name, "ok": False, "message": str(error)}
         newest = max(newest, revision)
-        said(Outcome.DONE, **details, **found, message=message, changed=None if changed else False)
+        note(Outcome.DONE, **details, **found, message=message, changed=None if changed else False)
         return {"name": name, "ok": True, "message": message, "changed": changed}
 
     results = await all_ended(map(one, dict.fromkeys(names)))

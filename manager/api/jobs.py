@@ -281,10 +281,10 @@ async def resume_job(request: web.Request) -> web.Response:
 async def unblock_job(request: web.Request) -> web.Response:
     """A mark that a wrong clock has put ahead goes back to now; 409 where none lies there."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    said = await REASON_AND_FORCE.read(request, parts.read_timeout_s)
-    say(request, reason=said.reason, force=said.force)
+    wish = await REASON_AND_FORCE.read(request, parts.read_timeout_s)
+    say(request, reason=wish.reason, force=wish.force)
     done = await parts.unblocking.unblock(
-        name, by=caller(request), rights=rights(request), reason=said.reason, force=said.force
+        name, by=caller(request), rights=rights(request), reason=wish.reason, force=wish.force
     )
     return await _changed(request, name, done)
 

@@ -19,7 +19,7 @@ from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.http.queries import Parameter, Query, whole
 from manager.parts import PARTS, allowance_key, answer, cut, rights, while_allowed
-from manager.views.output import Told
+from manager.views.output import OutputEvent
 from manager.watch.events import spell
 
 _TAKEN_S: Final = 20.0
@@ -122,15 +122,17 @@ async def _follow(request: web.Request, run: str) -> web.StreamResponse:
     return response
 
 
-async def _send(request: web.Request, response: web.StreamResponse, first: Told, events: AsyncGenerator[Told]) -> None:
+async def _send(
+    request: web.Request, response: web.StreamResponse, first: OutputEvent, events: AsyncGenerator[OutputEvent]
+) -> None:
     clock = request.app[PARTS].clock
     await _write(response, b"retry: 2000\n" + _spelled(first))
     written = clock.monotonic()
-    async for told in events:
+    async for event in events:
         if request.transport is None:
             raise ConnectionResetError("it has gone")
-        if told.kind or clock.monotonic() - written >= _ALIVE_S:
-            await _write(response, _spelled(told))
+        if event.kind or clock.monotonic() - written >= _ALIVE_S:
+            await _write(response, _spelled(event))
             written = clock.monotonic()
 
 
@@ -139,10 +141,10 @@ async def _write(response: web.StreamResponse, event: bytes) -> None:
         await response.write(event)
 
 
-def _spelled(told: Told) -> bytes:
-    if not told.kind:
+def _spelled(event: OutputEvent) -> bytes:
+    if not event.kind:
         return b":\n\n"
-    return (b"" if told.place is None else b"id: %d\n" % told.place) + spell(told.kind, told.data)
+    return (b"" if event.place is None else b"id: %d\n" % event.place) + spell(event.kind, event.data)
 
 
 def _place(request: web.Request) -> int:

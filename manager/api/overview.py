@@ -128,12 +128,12 @@ async def _attention(parts: Parts, may: Rights, failing: SeenFailing) -> dict[st
     alerts = {one.event.job: one for one in await _known(parts.alerts.open()) or ()}
     now_ms = parts.clock.wall_ms()
     silences = [one for one in parts.watching.notices.silences.values() if one.from_ms <= now_ms < one.until_ms]
-    told = failing.groups[:MOST_GROUPS]
-    lines = await asyncio.gather(*(_last_line(parts, may, group) for group in told))
+    listed = failing.groups[:MOST_GROUPS]
+    lines = await asyncio.gather(*(_last_line(parts, may, group) for group in listed))
     groups = [
-        _group(parts, group, line, alerts, silences, now_ms) for group, line in zip(told, lines, strict=True)
+        _group(parts, group, line, alerts, silences, now_ms) for group, line in zip(listed, lines, strict=True)
     ]  # fmt: skip
-    return {"groups": groups, "moreGroups": len(failing.groups) - len(told), "lookedAt": failing.looked_at}
+    return {"groups": groups, "moreGroups": len(failing.groups) - len(listed), "lookedAt": failing.looked_at}
 
 
 async def _last_line(parts: Parts, may: Rights, group: FailingAlike) -> str | None:

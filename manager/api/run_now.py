@@ -52,16 +52,16 @@ class Ahead(Kind):
 
     def _read(self, value: Any, info: ValidationInfo[int]) -> int:
         needed = "a time with its offset, such as 2026-12-24T18:00:00+01:00; leave it out for now"
-        told = text(value, needed)
+        given = text(value, needed)
         try:
-            moment = datetime.fromisoformat(told)
-            at_ms = first_ms(moment) if moment.tzinfo is not None and len(told) > len("2026-12-24") else None
+            moment = datetime.fromisoformat(given)
+            at_ms = first_ms(moment) if moment.tzinfo is not None and len(given) > len("2026-12-24") else None
         except (ValueError, OverflowError):
             at_ms = None
         if at_ms is None or at_ms < 0:  # before 1970 an answer could not even name it
-            raise wrong(f"is {shown(told)}", f"needed: {needed}")
+            raise wrong(f"is {shown(given)}", f"needed: {needed}")
         if at_ms > info.context + MAX_AHEAD_MS:
-            raise wrong(f"is {shown(told)}", "needed: a time within the next 366 days")
+            raise wrong(f"is {shown(given)}", "needed: a time within the next 366 days")
         return at_ms
 
 

@@ -158,5 +158,5 @@ def user_view(user: User | Damaged) -> dict[str, Any]:
 def removed_view(name: str, swept: Swept) -> Mapping[str, Any]:
     """What has gone."""
     counts = {"sessions": swept.sessions, "tokens": swept.tokens, "bindings": swept.bindings}
-    told = ", ".join(f"{count} {what if count != 1 else what[:-1]}" for what, count in counts.items() if count)
-    return {"name": name, **counts, "message": f"{name} is removed" + (f", with {told}" if told else "")}
+    removed = ", ".join(f"{count} {what if count != 1 else what[:-1]}" for what, count in counts.items() if count)
+    return {"name": name, **counts, "message": f"{name} is removed" + (f", with {removed}" if removed else "")}

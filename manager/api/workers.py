@@ -115,8 +115,8 @@ async def drain_worker(request: web.Request) -> web.Response:
     say(request, reason=reason)
     done = await parts.drains.drain(name, by=caller(request), rights=rights(request), reason=reason)
     say(request, changed=done.changed)
-    said = "takes no new fires; what runs there goes on" if done.changed else "was drained already"
-    return answer(_document(name, done, said))
+    what = "takes no new fires; what runs there goes on" if done.changed else "was drained already"
+    return answer(_document(name, done, what))
 
 
 @needs(Role.ADMIN, everywhere=True)
@@ -137,6 +137,6 @@ async def forget_worker(request: web.Request) -> web.Response:
     return answer({"name": name, "message": f"{name} is forgotten"})
 
 
-def _document(name: str, done: Drained, said: str) -> dict[str, Any]:
+def _document(name: str, done: Drained, what: str) -> dict[str, Any]:
     drained = None if done.drain is None else drain_view(done.drain)
-    return {"name": name, "drained": drained, "changed": done.changed, "message": f"{name} {said}"}
+    return {"name": name, "drained": drained, "changed": done.changed, "message": f"{name} {what}"}

@@ -72,13 +72,13 @@ class Housekeeping:
 
     async def _deliver(self, batch: Sequence[Delivery]) -> None:
         pause_s, why = _FIRST_PAUSE_S, ""
-        told: list[OutboxDocument] | None = None
+        made: list[OutboxDocument] | None = None
         for _ in range(_TRIES):
             try:
                 stored = await self._write(batch)
-                if told is None:  # made once: the same ids, however often they are sent
-                    told = outbox_documents(await self._events_of(stored), self._clock.wall_ms())
-                await self._tell(told)
+                if made is None:  # made once: the same ids, however often they are sent
+                    made = outbox_documents(await self._events_of(stored), self._clock.wall_ms())
+                await self._tell(made)
                 await self._let_go(stored)
                 return
             except (EtcdError, UnavailableError) as error:

@@ -75,9 +75,9 @@ class Presence:
         while True:
             await asyncio.sleep(pace.after(self._watch.name))
             try:
-                sent_s, told_ms = self._clock.boottime(), round_trip_ms
+                sent_s, reported_ms = self._clock.boottime(), round_trip_ms
                 round_trip_ms = None
-                await session.update_value(self._beat(told_ms))
+                await session.update_value(self._beat(reported_ms))
                 round_trip_ms = round((self._clock.boottime() - sent_s) * 1000)
             except EtcronError as error:
                 extra = {"action": "presence.beat_failed", "key": self._key, "error": str(error)}

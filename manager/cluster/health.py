@@ -153,7 +153,7 @@ class Report:
         return document
 
 
-async def nothing_told(_: Rights) -> Iterable[str]:
+async def no_faults(_: Rights) -> Iterable[str]:
     """For who has no log store to look into."""
     return ()
 
@@ -174,17 +174,17 @@ class Health:
         look_at_jobs: Callable[[Sequence[Member], Iterable[Past], Rights], Awaitable[JobsReport]],
         blocked: Callable[[Rights], Mapping[str, int]] = lambda rights: {},
         audit: Callable[[bool], Iterable[str]] = lambda _: (),
-        told: Callable[[Rights], Awaitable[Iterable[str]]] = nothing_told,
+        look_at_notices: Callable[[Rights], Awaitable[Iterable[str]]] = no_faults,
     ) -> None:
         """``quota_bytes``: of etcd's database; etcd does not tell it.
         ``look_at_jobs``: by these live workers, and those that have left, as far as a caller may know.
 
 
         ``blocked``: by job, until when it does not fire; the latest first; of those that a caller may know of.
-        ``audit``: what is wrong with this manager's audit, given whether the log store is away. ``told``: with what is
-        to be told to people.
+        ``audit``: what is wrong with this manager's audit, given whether the log store is away.
+        ``look_at_notices``: what is wrong with alerts and notices.
         """
-        self._told = told
+        self._look_at_notices = look_at_notices
         self._quota_bytes = quota_bytes
         self._audit = audit
         self._look_at_jobs = look_at_jobs
@@ -303,7 +303,7 @@ class Health:
         if not self.log_store_away:
             stuck = (untold or {}).items()
             problems += [f"the notifier {name} cannot tell all that happens: {why}" for name, why in stuck]
-            problems += (await _asked(partial(self._told, rights)))[0] or ()
+            problems += (await _asked(partial(self._look_at_notices, rights)))[0] or ()
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, fires=self._fires,
             jobs=jobs,

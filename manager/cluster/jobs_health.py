@@ -36,12 +36,12 @@ class JobsReport:
     @property
     def problems(self) -> list[str]:
         """In words, no more than one reads."""
-        told = [f"the job {name} cannot run: {why}" for name, why in self.without_worker]
-        told += _rest(self.without_worker_count, len(told), "jobs cannot run on any live worker")
+        sentences = [f"the job {name} cannot run: {why}" for name, why in self.without_worker]
+        sentences += _rest(self.without_worker_count, len(sentences), "jobs cannot run on any live worker")
         broken = [f"the job {name} is broken: {problem}" for name, problem in self.broken]
-        told += [*broken, *_rest(self.broken_count, len(broken), "jobs are broken")]
-        told += [f"the job {name} {why}: workers that require it do not run it" for name, why in self.unsigned]
-        return [*told, *_rest(self.unsigned_count, len(self.unsigned), "jobs are not signed")]
+        sentences += [*broken, *_rest(self.broken_count, len(broken), "jobs are broken")]
+        sentences += [f"the job {name} {why}: workers that require it do not run it" for name, why in self.unsigned]
+        return [*sentences, *_rest(self.unsigned_count, len(self.unsigned), "jobs are not signed")]
 
     def view(self) -> dict[str, Any]:
         """As ``/readyz?verbose`` shows it."""

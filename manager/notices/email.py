@@ -61,8 +61,8 @@ class Email:
             ) as server:  # fmt: skip
                 return await _given(server, channel, recipients, mail)
         except (aiosmtplib.SMTPSenderRefused, aiosmtplib.SMTPDataError) as error:
-            said = line(f"{where}: {error.code} {error.message}", 500)
-            raise (RefusedError if 500 <= error.code < 600 else PutOffError)(said) from None
+            answer = line(f"{where}: {error.code} {error.message}", 500)
+            raise (RefusedError if 500 <= error.code < 600 else PutOffError)(answer) from None
         except aiosmtplib.SMTPResponseException as error:  # before the mail was its business: a login, say
             raise PutOffError(line(f"{where}: {error.code} {error.message}", 500)) from None
         except (aiosmtplib.SMTPException, OSError, TimeoutError, UnavailableError) as error:
@@ -79,11 +79,11 @@ async def _given(server: aiosmtplib.SMTP, channel: Channel, recipients: Sequence
             await server.rcpt(recipient)
             taken.append(recipient)
         except aiosmtplib.SMTPRecipientRefused as error:
-            said = line(f"{error.code} {error.message}")
+            answer = line(f"{error.code} {error.message}")
             if 500 <= error.code < 600:
-                refused[recipient] = said
+                refused[recipient] = answer
             else:
-                later.append(f"{recipient}: {said}")
+                later.append(f"{recipient}: {answer}")
     if taken:
         await server.data(as_sent(mail), timeout=_TAKEN_S)
     return Result(accepted=tuple(taken), refused=refused, put_off="; ".join(later)[:500])

@@ -45,7 +45,7 @@ class LogStoreAway:
         self._clock = clock
         self._since: tuple[float, int] | None = None
         """By the monotonic and the wall clock."""
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._again_s = 0.0
 
     async def note_away(self, why: str) -> None:
@@ -62,9 +62,9 @@ class LogStoreAway:
             sent = {
                 channel: tasks.create_task(self._sender.send_unwritten(self._notice(channel, event)))
                 for channel in self._channels(EventKind.LOG_STORE_AWAY)
-                if channel not in self._told
+                if channel not in self._warned
             }
-        self._told |= {channel for channel, one in sent.items() if one.result()}
+        self._warned |= {channel for channel, one in sent.items() if one.result()}
 
     async def note_back(self) -> None:
         """It answers. UnavailableError: it does not, after all."""
@@ -72,9 +72,9 @@ class LogStoreAway:
             return
         _log.info("what was to be told is told now", extra={"action": "notifier.goes_on"})
         over = Event(kind=EventKind.RECOVERED, at_ms=self._clock.wall_ms(), subject="the log store")
-        told = [name for name in self._channels(EventKind.RECOVERED) if name in self._told]
-        await self._runlog.notices.put([self._notice(channel, over) for channel in told])
-        self._since, self._told = None, set()
+        warned = [name for name in self._channels(EventKind.RECOVERED) if name in self._warned]
+        await self._runlog.notices.put([self._notice(channel, over) for channel in warned])
+        self._since, self._warned = None, set()
 
     def _channels(self, kind: EventKind) -> list[str]:
         applying = applying_to_system(self._records.rules)

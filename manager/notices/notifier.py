@@ -100,7 +100,7 @@ class Trouble:
     for_s: float
     """It is over where it was not seen again for so long."""
 
-    def said(self, now_s: float) -> str | None:
+    def reason(self, now_s: float) -> str | None:
         """Why, where it has gone on for minutes."""
         return self.why if self._goes_on(now_s) and self.last_s - self.since_s >= _LONG_S else None
 
@@ -139,7 +139,7 @@ class Notifier:
     @property
     def problem(self) -> str | None:
         """What has kept it for minutes from telling all that happens; None: nothing has."""
-        return None if self._trouble is None else self._trouble.said(self._clock.monotonic())
+        return None if self._trouble is None else self._trouble.reason(self._clock.monotonic())
 
     async def run(self) -> None:
         """Stands for election for ever."""

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _LATE_MS: Final = 600_000
 """What happened longer ago is marked as such."""
 _SHOWN_LATE_MS: Final = 2_000
-_SAID: Final[Mapping[EventKind, tuple[str, str]]] = {
+_PHRASES: Final[Mapping[EventKind, tuple[str, str]]] = {
     **{one.kind: (f"{{}} {one.traits.phrases[0]}", one.traits.phrases[1]) for one in Verdict},
     EventKind.OUTPUT: ("{} printed something", "printed something"),
     EventKind.LATE: ("{} began late", "began late"),
@@ -182,12 +182,12 @@ def sentence(told: Told) -> str:
         return f"{about} fails and recovers, again and again"
     was, _, subject = about.partition("/")
     if event.kind is EventKind.RECOVERED and not event.job and was in _SYSTEM:
-        return f"{_OVER}{_SAID[EventKind(was)][0].format(subject)}"
-    said = _SAID[event.kind][0].format(about) + (f" ({event.count:,} times)" if event.count > 1 else "")
+        return f"{_OVER}{_PHRASES[EventKind(was)][0].format(subject)}"
+    words = _PHRASES[event.kind][0].format(about) + (f" ({event.count:,} times)" if event.count > 1 else "")
     detail = line(event.err or event.reason or "", 120)
     if event.kind is EventKind.FAILED and not detail and event.exit_code is not None:
         detail = f"exit status {event.exit_code}"
-    return f"{said}: {detail}" if detail else said
+    return f"{words}: {detail}" if detail else words
 
 
 def digest_words(notice: Notice) -> str:
@@ -197,14 +197,14 @@ def digest_words(notice: Notice) -> str:
     for group in groups_of(notice):
         of_kind[group.kind] += group.count
         workers.setdefault(group.kind, set()).add(group.worker)
-    said = []
+    parts = []
     for kind, count in of_kind.most_common(3):
         (worker,) = workers[kind] if len(workers[kind]) == 1 else (None,)
-        counted = f"{_SAID[kind][1]} ({count:,})" if kind in _SYSTEM else f"{count:,} {_SAID[kind][1]}"
-        said.append(counted + (f" on {line(worker, 60)}" if worker else ""))
+        counted = f"{_PHRASES[kind][1]} ({count:,})" if kind in _SYSTEM else f"{count:,} {_PHRASES[kind][1]}"
+        parts.append(counted + (f" on {line(worker, 60)}" if worker else ""))
     if rest := sum(of_kind.values()) - sum(count for _, count in of_kind.most_common(3)):
-        said.append(f"{rest:,} others")
-    return f"{notice.total:,} events: {', '.join(said)}" if len(said) > 1 else said[0]
+        parts.append(f"{rest:,} others")
+    return f"{notice.total:,} events: {', '.join(parts)}" if len(parts) > 1 else parts[0]
 
 
 def _headline(told: Told, kind: NoticeKind) -> str:
@@ -214,15 +214,15 @@ def _headline(told: Told, kind: NoticeKind) -> str:
     if kind is NoticeKind.REPEAT:
         return f"still: {sentence(told)}"
     if told.event.kind is EventKind.RECOVERED and told.since_ms is not None:
-        said, after = sentence(told), f"after {_span(told.event.at_ms - told.since_ms)}"
-        return f"over {after}: {said.removeprefix(_OVER)}" if said.startswith(_OVER) else f"{said} {after}"
+        words, after = sentence(told), f"after {_span(told.event.at_ms - told.since_ms)}"
+        return f"over {after}: {words.removeprefix(_OVER)}" if words.startswith(_OVER) else f"{words} {after}"
     return sentence(told)
 
 
 def _reason(event: Event, headline: str) -> str:
     """What the record says beyond the headline."""
-    said = [line(one, 500) for one in (event.reason, event.err) if one]
-    return "; ".join(one for one in dict.fromkeys(said) if one and not headline.endswith(f": {one}"))
+    words = [line(one, 500) for one in (event.reason, event.err) if one]
+    return "; ".join(one for one in dict.fromkeys(words) if one and not headline.endswith(f": {one}"))
 
 
 def _rows(told: Told, kind: NoticeKind, about: About) -> Iterator[tuple[str, str]]:

@@ -245,7 +245,8 @@ class Sender:
         noted = replace(noted, step=noted.step + 1)
         # Whoever removes a channel ends the alert that it fails: one of the same name may fail anew.
         if noted.failing != state.failing or (kind and outcome.state is NoticeState.FAILED):
-            await _surely(partial(self._runlog.put_outbox, outbox_documents([_told(noted, outcome)], outcome.at_ms)))
+            documents = outbox_documents([_event_of(noted, outcome)], outcome.at_ms)
+            await _surely(partial(self._runlog.put_outbox, documents))
         # However long the log store is away: what a server has taken must not be sent again.
         await _surely(partial(self._write, noted))
         await self._notices.settle(outcome)
@@ -298,7 +299,7 @@ async def _surely(work: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(_AGAIN_S)
 
 
-def _told(state: ChannelState, outcome: Outcome) -> Event:
+def _event_of(state: ChannelState, outcome: Outcome) -> Event:
     """That the channel fails, or that it does no longer."""
     kind = EventKind.NOTICES_FAILING
     if state.failing:
@@ -315,8 +316,8 @@ def came_to(
         refused=(*message.refused, *result.refused.items()),
     )  # fmt: skip
     others = tuple(one for one in state.messages if one.id != message.id)
-    said = [*(f"{who}: {words}" for who, words in message.refused), str(why or ""), result.put_off]
-    error = line("; ".join(filter(None, said)), 1000)
+    reasons = [*(f"{who}: {words}" for who, words in message.refused), str(why or ""), result.put_off]
+    error = line("; ".join(filter(None, reasons)), 1000)
     later = message.put_off(now_ms)
 
     def outcome(of: NoticeState, due_ms: int | None = None) -> Outcome:

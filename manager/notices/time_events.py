@@ -36,20 +36,20 @@ class SlowRuns:
 
     def __init__(self, watching: Watching) -> None:
         self._watching = watching
-        self._told: set[RunId] = set()
+        self._reported: set[RunId] = set()
 
     def look(self, now_ms: int) -> list[Event]:
         """Each of them once; once more after this process begins a term, which alerts know of."""
         open_runs = self._watching.open_runs
-        self._told = {run for run in self._told if open_runs.has(run)}
+        self._reported = {run for run in self._reported if open_runs.has(run)}
         found = []
         for run in open_runs:
             job = self._watching.catalog.get(run.run_id.job_name)
             if job is None or job.saved is None or not (warn_after_s := job.saved.spec.warn_after_s):
                 continue
-            if now_ms - run.start_ms < 1000 * warn_after_s or run.run_id in self._told:
+            if now_ms - run.start_ms < 1000 * warn_after_s or run.run_id in self._reported:
                 continue
-            self._told.add(run.run_id)
+            self._reported.add(run.run_id)
             found.append(Event(
                 kind=EventKind.SLOW, at_ms=now_ms, job=job.name, run=str(run.run_id), order=str(run.run_id),
                 labels=run.labels, plan_ms=run.plan_ms, start_ms=run.start_ms, worker=run.worker or None,

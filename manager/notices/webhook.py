@@ -67,12 +67,12 @@ class Hooks:
             raise PutOffError(f"{host} cannot be reached: {type(error).__name__}") from None
         if 200 <= status < 300:
             return Result(accepted=(host,))
-        said = f"{host} answers {status} {_words(content, url)}".strip()
+        answered = f"{host} answers {status} {_words(content, url)}".strip()
         if 300 <= status < 400:
-            raise RefusedError(f"{said} (redirects are not followed: give the URL that it leads to)")
+            raise RefusedError(f"{answered} (redirects are not followed: give the URL that it leads to)")
         if 400 <= status < 500 and status not in _TEMPORARY:
-            raise RefusedError(said)
-        raise PutOffError(said)
+            raise RefusedError(answered)
+        raise PutOffError(answered)
 
 
 def _words(content: bytes, url: str) -> str:
@@ -119,8 +119,8 @@ def _percent(found: re.Match[str]) -> str:
 def slack_text(text: str, most: int = 3500) -> str:
     """Without what Slack or Mattermost would obey: links, mentions, the end of a block."""
     cut = text if len(text) <= most else f"{text[:most]}…"
-    for said, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("```", "'''"), ("@", "@\u2060")):
-        cut = cut.replace(said, harmless)
+    for raw, harmless in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("```", "'''"), ("@", "@\u2060")):
+        cut = cut.replace(raw, harmless)
     return cut
 
 

@@ -69,9 +69,9 @@ class ChannelService:
             naming = [one.name for one in rules if one.record is not None and name in one.record.to]
             jobs = [job for job, _ in await self._jobs_naming(name)]
             if naming or jobs:
-                said = [_listed("rule", naming), _listed("job", jobs)]
+                users = [_listed("rule", naming), _listed("job", jobs)]
                 raise ConflictError(
-                    f"channel {name} is named by {' and '.join(filter(None, said))}: take it out there first"
+                    f"channel {name} is named by {' and '.join(filter(None, users))}: take it out there first"
                 )
             return edits.none_written(self._keys.rules, revision)
 

@@ -334,15 +334,15 @@ class JobService:
 
     async def switch(
         self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str, *, rights: Rights, role: Role,
-        **said: str | None,
+        **fields: str | None,
     ) -> Changed:  # fmt: skip
-        """Carry out what is planned on the job as it is, in the end; the log says so, with what was ``said``.
+        """Carry out what is planned on the job as it is, in the end; the log says so, with these ``fields``.
 
         ``role``: what the caller needs on the job.
         """
         outcome = await self._carry_out(name, _judged(plan, rights, role), done)
         if outcome.edit is not None:
-            self._say(f"job.{done}", name, outcome, by, **said)
+            self._say(f"job.{done}", name, outcome, by, **fields)
         return Changed(
             before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None, edit=outcome.edit,
             warnings=_warnings_of(outcome.edit),
@@ -449,10 +449,10 @@ class JobService:
             self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=settled.revision))
         return settled
 
-    def _say(self, action: str, name: str, outcome: _Outcome, by: str, **said: str | None) -> None:
+    def _say(self, action: str, name: str, outcome: _Outcome, by: str, **fields: str | None) -> None:
         assert outcome.edit is not None
         mark = iso(outcome.edit.mark_ms)
-        extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark, **said}
+        extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark, **fields}
         _log.info("%s: %s by %s", action, name, by, extra=extra)
 
 

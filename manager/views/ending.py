@@ -47,7 +47,7 @@ class EndingRunsView:
         self._clock = clock
         self.known: Mapping[str, LeftProcesses] = {}
         """By run id, as they were when somebody last asked."""
-        self._told: Mapping[str, LeftProcesses] = {}
+        self._seen: Mapping[str, LeftProcesses] = {}
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
 
@@ -57,8 +57,8 @@ class EndingRunsView:
 
     async def changed(self) -> set[str]:
         """The names of the jobs of which other runs are ending than when this was last asked."""
-        before, self._told = self._told, await self.all()
-        return {RunId.parse(run).job_name for run in before.keys() ^ self._told.keys()}
+        before, self._seen = self._seen, await self.all()
+        return {RunId.parse(run).job_name for run in before.keys() ^ self._seen.keys()}
 
     async def all(self) -> Mapping[str, LeftProcesses]:
         """By run id."""

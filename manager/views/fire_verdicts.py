@@ -141,7 +141,7 @@ def verdicts(read: Read, now_ms: int) -> dict[Key, Fire]:
         if read.unrecorded is not None and plan_ms > read.unrecorded.saved.anchor_ms:
             fires[(plan_ms, read.name, 0)] = _without_record(read.unrecorded, plan_ms)
         elif (spec := read.former.get(plan_ms)) is not None:
-            fires[(plan_ms, read.name, 0)] = _told(
+            fires[(plan_ms, read.name, 0)] = _fire(
                 planTime=plan_ms, verdict="unknown" if spec.enabled else "none",
                 reason=_without_record_of(spec, no_records=read.no_records) if spec.enabled else _PAUSED,
             )  # fmt: skip
@@ -154,13 +154,13 @@ def of_records(documents: Sequence[Mapping[str, Any]], *, attempts: int = 1) -> 
     started = [one for one in ordered if one.get("startTime") or one.get("status") in ENDS_UNKNOWN]
     last = (started or ordered)[-1]
     known = {name: last[name] for name in _OF_A_RECORD if name in last}
-    return _told(**known, verdict=last.get("status"), runId=last.get("_id"), attempts=attempts)
+    return _fire(**known, verdict=last.get("status"), runId=last.get("_id"), attempts=attempts)
 
 
 def of_run(run: OpenRun, now_ms: int) -> Fire:
     """By the run that goes."""
     started = run.has_started(now_ms)
-    return _told(
+    return _fire(
         planTime=run.plan_ms, verdict="running" if started else "claimed", runId=str(run.run_id),
         claimTime=run.claim_ms, startTime=run.start_ms if started else None, worker=run.worker,
         attempt=run.run_id.attempt, trigger=str(run.trigger),
@@ -175,7 +175,7 @@ def waiting_together(view: Unrecorded) -> list[Fire]:
     several = fires.count > 1
     reason = view.takers.takers(str(fires.lo_ms)).reason or view.waits_for
     return [
-        _told(
+        _fire(
             planTime=fires.lo_ms, rangeEndTime=fires.hi_ms if several else None,
             count=fires.count if several else None, verdict="waiting", reason=reason,
         )
@@ -231,15 +231,15 @@ def run_id_of(document: Mapping[str, Any]) -> RunId | None:
 def _without_record(view: Unrecorded, plan_ms: int) -> Fire:
     """The fire planned at ``plan_ms`` (ms since the epoch), of which there is neither a record nor a run."""
     spec, due = view.saved.spec, plan_ms <= view.due_ms
-    unknown = partial(_told, planTime=plan_ms, verdict="unknown")
+    unknown = partial(_fire, planTime=plan_ms, verdict="unknown")
     verdict = "waiting" if due else "planned"
     if not spec.enabled:
         # By whom it is paused, and why, as far as it says.
         pause = view.saved.pause
         why = [] if pause is None else [one for one in (pause.by and f"by {pause.by}", pause.reason) if one]
-        return _told(planTime=plan_ms, verdict="none", reason=": ".join([_PAUSED, *why]))
+        return _fire(planTime=plan_ms, verdict="none", reason=": ".join([_PAUSED, *why]))
     if not spec.schedule.is_open(plan_ms):
-        return _told(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
+        return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
     if due and view.out_of_reach:
         return unknown(reason=_OUT_OF_REACH)
     is_passed = view.mark_ms is not None and plan_ms <= view.mark_ms
@@ -249,7 +249,7 @@ def _without_record(view: Unrecorded, plan_ms: int) -> Fire:
         return unknown(reason=_without_record_of(spec, no_records=view.no_records))
     would = view.takers.takers(str(plan_ms))
     waits_for = view.waits_for if due else None
-    return _told(planTime=plan_ms, verdict=verdict, reason=would.reason or waits_for, takers=list(would.workers))
+    return _fire(planTime=plan_ms, verdict=verdict, reason=would.reason or waits_for, takers=list(would.workers))
 
 
 def _without_record_of(spec: JobSpec, *, no_records: bool) -> str:
@@ -274,7 +274,7 @@ def _of_documents(documents: Iterable[Mapping[str, Any]]) -> list[Fire]:
 
 def _of_run_id(run_id: RunId, plan_ms: int | None, **known: Any) -> Fire:
     """Without a plan time where it is not known."""
-    return _told(planTime=plan_ms, runId=str(run_id), attempt=run_id.attempt, **known)
+    return _fire(planTime=plan_ms, runId=str(run_id), attempt=run_id.attempt, **known)
 
 
 def _is_asked_for(fire: Fire) -> bool:
@@ -282,7 +282,7 @@ def _is_asked_for(fire: Fire) -> bool:
     return bool(fire["runId"]) and RunId.parse(fire["runId"]).plan_ms is None
 
 
-def _told(**known: Any) -> Fire:
+def _fire(**known: Any) -> Fire:
     """Each field of a fire, None where it is not known."""
     return {name: known.get(name) for name in (*_OF_A_RECORD, "verdict", "runId", "attempts", "takers")}
 

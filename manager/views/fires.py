@@ -164,14 +164,14 @@ class Fires:
         past = await self._past(name, plan.span, settling, rights, most=_RECORDS if plan.is_cut else _RECORDS_A_PAGE)
         without = sorted(self._watching.open_runs.unrecorded(name, rights).union(settling))
         going = self._watching.open_runs.of(name, rights)
-        is_told = saved is not None and not self._is_out_of_reach
+        is_readable = saved is not None and not self._is_out_of_reach
         plan = plan.from_on(past.from_ms)
         recorded = {document.get("_id") for document in past.documents}
         read = Read(
             name=name,
             span=plan.span,
             documents=past.documents,
-            requests=await self._pending.of_job(name, rights) if is_told else (),
+            requests=await self._pending.of_job(name, rights) if is_readable else (),
             settling=[run_id for run_id in without if str(run_id) not in recorded],
             going=going,
             planned=plan.fires,

@@ -32,7 +32,7 @@ _ON_ITS_WAY: Final = "it has ended; its record is on its way to the log store"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class OutputEvent:
     """An event of a stream; of no kind: nothing is new, so that who sends it looks whether somebody listens."""
 
     kind: str
@@ -41,7 +41,7 @@ class Told:
     """Behind what it tells; a stream may go on from there."""
 
 
-_NOTHING_NEW: Final = Told(kind="", data={})
+_NOTHING_NEW: Final = OutputEvent(kind="", data={})
 
 
 class Outputs:
@@ -71,40 +71,40 @@ class Outputs:
         )
         return _document(tail.pieces, tail.progress, lines, is_live=tail.is_served and tail.fault is None)
 
-    async def follow(self, text: str, rights: Rights, *, by: str, place: int) -> AsyncGenerator[Told]:
+    async def follow(self, text: str, rights: Rights, *, by: str, place: int) -> AsyncGenerator[OutputEvent]:
         """From this place on to the end. NotFoundError, TooManyClientsError: before the first event, or later on.
 
         ``place``: how many bytes are known already.
         """
-        run, said = read_run_id(text), None
+        run, sent = read_run_id(text), None
         while True:
             if self._going(run, rights) is not None:
                 with self._tails.viewing(run, by=by) as tail:
-                    async for told in self._live(run, rights, tail, place):
-                        place = place if told.place is None else told.place
-                        said = told.data if told.kind == "state" else said
-                        yield told
+                    async for event in self._live(run, rights, tail, place):
+                        place = place if event.place is None else event.place
+                        sent = event.data if event.kind == "state" else sent
+                        yield event
             state, view = await self._what_it_waits_for(text, rights)
             if view is not None and "status" in view:
-                for told in _rest(view, place):
-                    yield told
-                yield Told(kind="end", data={"status": view["status"]})
+                for event in _rest(view, place):
+                    yield event
+                yield OutputEvent(kind="end", data={"status": view["status"]})
                 return
-            if state.data != said:
-                said = state.data
+            if state.data != sent:
+                sent = state.data
                 yield state
             if not await self._open_runs.changes.until(lambda: self._going(run, rights) is not None, _LOOK_S):
                 yield _NOTHING_NEW
 
-    async def _live(self, run: RunId, rights: Rights, tail: Tail, place: int) -> AsyncGenerator[Told]:
+    async def _live(self, run: RunId, rights: Rights, tail: Tail, place: int) -> AsyncGenerator[OutputEvent]:
         """While the run goes."""
-        said, progress = None, None
+        sent, progress = None, None
         while (going := self._going(run, rights)) is not None:
             why = self._tails.why_silent(tail)
             started = going.has_started(self._clock.wall_ms())
             state = ("unavailable", why) if why is not None else ("running" if started else "waiting", None)
-            if state != said:
-                said = state
+            if state != sent:
+                sent = state
                 yield _state(*state)
             for piece in tail.after(place):
                 if piece.start > place:
@@ -113,14 +113,14 @@ class Outputs:
                 place = piece.end
             if tail.progress is not None and tail.progress != progress:
                 progress = tail.progress
-                yield Told(kind="progress", data=progress.to_document())
+                yield OutputEvent(kind="progress", data=progress.to_document())
             if not await tail.changes.until(partial(self._has_news, tail, place, run, rights), _LOOK_S):
                 yield _NOTHING_NEW
 
     def _has_news(self, tail: Tail, place: int, run: RunId, rights: Rights) -> bool:
         return tail.end > place or self._going(run, rights) is None
 
-    async def _what_it_waits_for(self, text: str, rights: Rights) -> tuple[Told, dict[str, Any] | None]:
+    async def _what_it_waits_for(self, text: str, rights: Rights) -> tuple[OutputEvent, dict[str, Any] | None]:
         try:
             view = await self._history.run(text, rights)
         except UnavailableError as error:
@@ -139,17 +139,17 @@ class Outputs:
         return going if going is not None and rights.sees(going.labels) else None
 
 
-def _state(state: str, why: str | None) -> Told:
-    return Told(kind="state", data={"state": state, "why": why})
+def _state(state: str, why: str | None) -> OutputEvent:
+    return OutputEvent(kind="state", data={"state": state, "why": why})
 
 
-def _chunk(piece: Piece) -> Told:
+def _chunk(piece: Piece) -> OutputEvent:
     data = {"offset": piece.start, "bytes": piece.end - piece.start, "text": piece.text}
-    return Told(kind="chunk", data=data, place=piece.end)
+    return OutputEvent(kind="chunk", data=data, place=piece.end)
 
 
-def _gap(start: int, end: int) -> Told:
-    return Told(kind="gap", data={"from": start, "to": end}, place=end)
+def _gap(start: int, end: int) -> OutputEvent:
+    return OutputEvent(kind="gap", data={"from": start, "to": end}, place=end)
 
 
 def _document(
@@ -191,7 +191,7 @@ def _printed(view: Mapping[str, Any]) -> int:
     return size if isinstance(size, int) and size >= 0 else len(str(view.get("output") or "").encode())
 
 
-def _rest(view: Mapping[str, Any], place: int) -> Iterator[Told]:
+def _rest(view: Mapping[str, Any], place: int) -> Iterator[OutputEvent]:
     """What of a record's output is behind this place, with the gap in its middle."""
     printed = _printed(view)
     for start, text in _kept(str(view.get("output") or ""), printed, is_cut=bool(view.get("outputTruncated"))):

@@ -177,8 +177,8 @@ class EventHub:
         self._health = health
         self._ending = ending
         self._failing = failing
-        self._state_told: tuple[Any, ...] | None = None
-        self._failing_told: dict[Sight, int] = {}
+        self._state_sent: tuple[Any, ...] | None = None
+        self._failing_sent: dict[Sight, int] = {}
         self._failing_changed = asyncio.Event()
         """They may be others than were counted last."""
         self._failing_unknown = asyncio.Event()
@@ -230,7 +230,7 @@ class EventHub:
         hello = {"nowMs": self._clock.wall_ms(), "version": VERSION, "manager": self._manager}
         client.offer(b"retry: 2000\n" + self._numbered("hello", hello, client.sight))
         client.offer(self._numbered("health", self._look(), client.sight))
-        if (count := self._failing_told.get(client.sight)) is not None:
+        if (count := self._failing_sent.get(client.sight)) is not None:
             client.offer(self._numbered("failing", {"count": count}, client.sight))
         else:
             self._failing_unknown.set()
@@ -242,7 +242,7 @@ class EventHub:
         self._clients.discard(client)
         if all(client.sight != other.sight for other in self._clients):
             self._numbers.pop(client.sight, None)
-            self._failing_told.pop(client.sight, None)
+            self._failing_sent.pop(client.sight, None)
 
     def close(self) -> None:
         """Every client's stream ends now."""
@@ -328,8 +328,8 @@ class EventHub:
         in between.
         """
         health = self._health()
-        if _state_in(health) != self._state_told:
-            self._state_told = _state_in(health)
+        if _state_in(health) != self._state_sent:
+            self._state_sent = _state_in(health)
             self._tell("health", health)
             self._failing_changed.set()
         return health
@@ -353,8 +353,8 @@ class EventHub:
                 # The event of the log store's state says the rest; its being back is one.
                 with suppress(EtcronError), raising_cancellation():
                     count = await self._failing(clients[0].rights, since_s)
-                    if self._failing_told.get(clients[0].sight) != count:
-                        self._failing_told[clients[0].sight] = count
+                    if self._failing_sent.get(clients[0].sight) != count:
+                        self._failing_sent[clients[0].sight] = count
                         self._offer(clients, "failing", {"count": count})
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._pace.failing_s):

@@ -131,8 +131,8 @@ class Tail:
     def _find_progress(self, chunk: Chunk) -> None:
         text = (self._line if chunk.start == self.end else "") + chunk.text
         for found in PROGRESS.finditer(text.replace("\r", "\n")):
-            said = (found[2] or "").lstrip().removeprefix("%").strip()[:_LONGEST_LINE]
-            self.progress = Progress(percent=min(float(found[1]), 100.0), text=said)
+            note = (found[2] or "").lstrip().removeprefix("%").strip()[:_LONGEST_LINE]
+            self.progress = Progress(percent=min(float(found[1]), 100.0), text=note)
         self._line = text[max(text.rfind("\n"), text.rfind("\r")) + 1 :][:_LONGEST_LINE]
 
 

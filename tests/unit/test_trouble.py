@@ -23,4 +23,4 @@ def test_trouble_is_said_once_it_has_gone_on_for_two_minutes(
     for at_s in seen_s:
         trouble = Trouble.seen(trouble, "away", at_s, for_s=30)
     assert trouble is not None
-    assert trouble.said(now_s) == expected
+    assert trouble.reason(now_s) == expected
