@@ -336,7 +336,7 @@ async def test_crash_between_notices_and_alerts_makes_the_same_notices(place: Pl
 async def test_notifier_that_is_replaced_writes_no_alerts_and_leaves_the_outbox_to_its_successor(
     here: Telling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def holds(_: Election) -> bool:
+    async def confirm(_: Election) -> bool:
         return False  # says etcd; the election has not heard of it
 
     await here.job("first")
@@ -345,7 +345,7 @@ async def test_notifier_that_is_replaced_writes_no_alerts_and_leaves_the_outbox_
     await here.has_taken_all()
     runlog = here.manager.runlog
     before = await runlog.alerts.read()
-    monkeypatch.setattr(Election, "holds", holds)
+    monkeypatch.setattr(Election, "confirm", confirm)
     assert await runlog.alerts.take(await runlog.alerts.epoch() + 1)
     await here.happens(_failed("second"))
     await here.says("ops: problem failed", "ops: problem failed")  # the successor makes the same one
