@@ -162,12 +162,12 @@ def allowance_key(request: web.Request) -> str:
 
 
 def rights(request: web.Request) -> Rights:
-    """What whoever asks may do."""
+    """What the caller may do."""
     return request[CALLER].rights
 
 
 def while_allowed(request: web.Request, ended: Callable[[], None]) -> AbstractContextManager[None]:
-    """Meanwhile, ``ended`` is called at once when whoever asks is not known any more, or may do other things."""
+    """Meanwhile, ``ended`` is called at once when the caller is not known any more, or may do other things."""
     identity = request[CALLER].identity
     return nullcontext() if identity is None else request.app[PARTS].directory.watched(identity, ended)
 

@@ -5,10 +5,10 @@ passwords.py    which passwords are taken, how they are kept, whether one is rig
 directory.py    users, bindings, tokens and sessions as etcd has them, and what they allow; in step by a watch
 sessions.py tokens.py logins.py
                 what makes and ends sessions and tokens; who is let in by a password, or by a link that works once
-backoff.py      how often somebody may try to log in
+backoff.py      how often a user may try to log in
 cookies.py      the names of cookies, and how they are set
 ways.py         a token in a header, a session in a cookie
-recovery.py     the first administrator, the last resort: by whoever has a manager's configuration
+recovery.py     the first administrator, the last resort: by an operator who has a manager's configuration
 local.py        system users of this machine: through the Unix socket, or the manager's own over loopback
 proxy.py        a user whom a trusted proxy names, and the proof that it is the proxy
 oidc/           login through an OpenID Connect provider

@@ -75,7 +75,7 @@ class Passwords:
         return self._seen.get(kept or "") == self._bits(kept or "", password)
 
     async def problem(self, password: str, *, field: str) -> Problem | None:
-        """Why nobody may have this password; None: they may. The text does not repeat it. TooManyLoginsError."""
+        """Why no user may have this password; None: they may. The text does not repeat it. TooManyLoginsError."""
         if not SHORTEST <= len(_normal(password)) <= LONGEST:
             return Problem(
                 field=field, message=f"has {len(_normal(password)):,} characters",
@@ -89,7 +89,7 @@ class Passwords:
         return None
 
     def is_dated(self, kept: str) -> bool:
-        """Whether it was hashed with other parameters than now: whoever logs in next has it hashed anew."""
+        """Whether it was hashed with other parameters than now: the next login hashes it anew."""
         try:
             return self._hasher.check_needs_rehash(kept)
         except InvalidHashError:

@@ -2,7 +2,7 @@
 
 Proofs: a client certificate, a secret that both have in a file, or the Unix socket with the proxy's own system user at
 the other end. An address proves nothing, loopback included: each job on that host has it. A call that names a user
-without a proof that holds is refused, and not let in as somebody else: it came past the proxy. Where no header is
+without a proof that holds is refused, and not let in as another user: it came past the proxy. Where no header is
 configured, none means anything.
 """
 
@@ -44,7 +44,7 @@ class ProxyWay:
     """Which system user calls through the Unix socket; None: the call did not come through it."""
 
     async def __call__(self, request: web.Request) -> Identity | None:
-        """Whom it names; None: nobody. LoginNeededError: somebody who is not the proxy does, or it names no user."""
+        """Whom it names; None: no user. LoginNeededError: another than the proxy names one, or it names no user."""
         named = request.headers.getall(self.user_header, ())
         groups = request.headers.getall(self.groups_header, ()) if self.groups_header else ()
         secrets = request.headers.getall(SECRET_HEADER, ())

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 LONGEST_S: Final = 12 * 3600
 MOST_OF_A_USER: Final = 20
-"""Whoever logs in once more ends the oldest."""
+"""One more login ends the oldest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

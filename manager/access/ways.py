@@ -66,7 +66,7 @@ class SessionWay:
     """A session in a cookie."""
 
     def __init__(self, directory: Directory, cookies: Cookies, *, used: Callable[[Held[Session]], None]) -> None:
-        """``used``: told of each use, by which a session does not become idle."""
+        """``used``: hears of each use, by which a session does not become idle."""
         self._directory = directory
         self._cookies = cookies
         self._used = used

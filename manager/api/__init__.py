@@ -6,7 +6,7 @@ crontab.py events.py system.py audit.py    ``/api/v1``
 users.py services.py bindings.py explain.py access_fields.py
                                 users, service accounts, bindings; who may do what, and what all of them take
 login.py login_oidc.py tokens.py
-                                login and logout, who somebody is, sessions, passwords; tokens
+                                login and logout, who the caller is, sessions, passwords; tokens
 channels.py rules.py silences.py alerts.py notices.py notice_bodies.py
                                 what is told to people: where, of what, when not; open problems; what came of it; what
                                 these share

@@ -32,7 +32,7 @@ from manager.views.alerts import alert_cause, by_cause
 
 _ALERTS: Final = "/api/v1/alerts"
 MOST_OF_A_GROUP: Final = 20
-"""So many of its alerts are told with all about them."""
+"""So many of its alerts are shown with all about them."""
 
 
 class AlertState(StrEnum):

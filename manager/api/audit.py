@@ -68,7 +68,7 @@ async def list_audit(request: web.Request) -> web.Response:
 async def verify_audit(request: web.Request) -> web.Response:
     """Goes on from the cursor by 2,000 entries: the chains that end among them, each with its first break.
 
-    ``whole``: whether these hold. A chain that goes on behind the page is told by the call that comes to its end.
+    ``whole``: whether these hold. A chain that goes on behind the page is in the answer that comes to its end.
     """
     parts, asked = request.app[PARTS], VerifyQuery.read(request)
     heads = await _heads(parts)
@@ -153,7 +153,7 @@ def _cursor(last_id: str, walk: Walk | None) -> str:
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, Walk | None]:
-    """Where to go on. Whoever makes one up deceives themselves alone."""
+    """Where to go on. A caller who makes one up deceives themselves alone."""
     if cursor is None:
         return "", None
     try:

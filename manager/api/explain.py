@@ -119,7 +119,7 @@ async def _job(parts: Parts, name: str) -> dict[str, Any]:
 
 
 def _may(grant: Grant, spec: JobSpec | None) -> dict[str, Any]:
-    """What one binding allows with the job as it is; None: it cannot be read, so nobody saves it as it is."""
+    """What one binding allows with the job as it is; None: it cannot be read, so no user saves it as it is."""
     edits = grant.role.covers(Role.EDITOR)
     unfit = grant.unfit(spec) if edits and spec is not None else None
     fits = edits and spec is not None and unfit is None

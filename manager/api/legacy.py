@@ -164,7 +164,7 @@ async def _sent(
 
 
 async def _write(request: web.Request, response: web.StreamResponse, text: str) -> None:
-    """Whoever goes on taking some of it may take as long as it needs."""
+    """A client that goes on taking some of it may take as long as it needs."""
     data, loop = text.encode(), asyncio.get_running_loop()
     for start in range(0, len(data), _PIECE):
         await response.write(data[start : start + _PIECE])

@@ -1,4 +1,4 @@
-"""Login, logout, who somebody is, their sessions and their password."""
+"""Login, logout, who the caller is, their sessions and their password."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _VISIBLE_ROLES: Final = tuple(Role)
 
 @dataclass(frozen=True)
 class Given(Kind):
-    """A name or a secret as somebody typed it; no message repeats it."""
+    """A name or a secret as a user typed it; no message repeats it."""
 
     what: str
     least: int = 1
@@ -122,7 +122,7 @@ async def log_in(request: web.Request) -> web.Response:
     """A new session, in a cookie. 401: the name or the password is wrong; 429: too many have been."""
     parts = request.app[PARTS]
     given = await LOGIN_BODY.read(request, parts.read_timeout_s)
-    if given.name in parts.directory.users:  # any other may be somebody's password
+    if given.name in parts.directory.users:  # any other may be a password
         say(request, who=given.name)
     opened, device = await parts.logins.by_password(given.name, given.password, await came_from(request))
     return logged_in(request, opened, device=device)

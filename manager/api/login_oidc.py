@@ -1,4 +1,4 @@
-"""Login through the provider: off to it, and back with a session. Whatever goes wrong is said on the login page."""
+"""Login through the provider: off to it, and back with a session. Whatever goes wrong is shown on the login page."""
 
 from __future__ import annotations
 

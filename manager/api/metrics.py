@@ -1,6 +1,6 @@
-"""``GET /metrics``: the cluster for Prometheus, always answered: what is away is told as such, or left out.
+"""``GET /metrics``: the cluster for Prometheus, always answered: what is away is reported as such, or left out.
 
-What is not known has no sample: a count of nought is said only where it has been counted.
+What is not known has no sample: a count of nought is given only where it has been counted.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Measured:
     """Of the jobs that there are, those whose newest record is a failure."""
     open_runs: int | None
     live_outputs: int
-    """Runs that somebody looks at, through this manager."""
+    """Runs that a user looks at, through this manager."""
     oldest_run_s: float | None
     """For how long the oldest run that is going has been due to go; 0 where none goes."""
     today: SpanCounts | None
@@ -285,7 +285,7 @@ T = TypeVar("T")
 MAX_FAILING: Final = 1_000
 """Beyond so many they are not counted: their names have to be read for it, at each scrape."""
 _ANSWER_S: Final = 2.0
-"""However long other calls may take (``apiWriteTimeout``): whoever scrapes gives up soon, and has nothing then."""
+"""However long other calls may take (``apiWriteTimeout``): a scraper gives up soon, and has nothing then."""
 
 
 def add_routes(app: web.Application) -> None:
@@ -322,7 +322,7 @@ class _Once(Collector):
 async def measured(parts: Parts) -> Measured:
     """What a scrape tells of the whole: etcd, the log store and this manager are asked together, now."""
     watching, directory = parts.watching, parts.directory
-    store_is_away = parts.health.log_store_away  # then nobody waits to find it away again
+    store_is_away = parts.health.log_store_away  # then no call waits to find it away again
     report, failing, (today, recent), workers, clocks, (waiting, alerts) = await asyncio.gather(
         parts.health.look(OWNER),
         _known(partial(parts.history.count_failing, watching.catalog, MAX_FAILING), unless=store_is_away),
@@ -378,7 +378,7 @@ async def _recently(parts: Parts) -> Mapping[Verdict, int]:
 
 
 async def _known(question: Callable[[], Awaitable[T]], *, unless: bool = False) -> T | None:
-    """The answer; None where whoever is to be asked is away, which may be known before, or too slow."""
+    """The answer; None where the server to be asked is away, which may be known before, or too slow."""
     if unless:
         return None
     try:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 MOST_GROUPS: Final = 10
 MOST_OF_A_GROUP: Final = 10
-"""So many of its jobs are told with all about them."""
+"""So many of its jobs are shown with all about them."""
 MOST_RUNNING: Final = 10
 _MOST_WORKERS: Final = 5
 
@@ -68,7 +68,7 @@ async def show_overview(request: web.Request) -> web.Response:
     overdue = await _overdue(parts, may, glance["fires"])
     late = overdue
     if overdue is None and workers is not None and unmet is not None and may.sees_all:
-        late = workers["waiting"] + unmet  # a limited caller is not told of others' fires
+        late = workers["waiting"] + unmet  # a limited caller does not hear of others' fires
     return answer({
         "nowMs": parts.clock.wall_ms(),
         "jobs": {

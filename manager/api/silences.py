@@ -92,7 +92,7 @@ async def add_silence(request: web.Request) -> web.Response:
 
 @needs(Role.OPERATOR)
 async def end_silence(request: web.Request) -> web.Response:
-    """It is over, whoever made it: for this a caller needs what they would need to make it."""
+    """It is over, also one of another user: for this a caller needs what they would need to make it."""
     parts, silence_id = request.app[PARTS], request.match_info["id"]
     await parts.watching.ready()
     await parts.silences.end(silence_id, by=caller(request), rights=rights(request))

@@ -39,7 +39,7 @@ def add_routes(app: web.Application) -> None:
 
 @needs(Role.VIEWER)
 async def show_statistics(request: web.Request) -> web.Response:
-    """The last days or hours, newest first, the current one included; and all together. 404: nobody knows the job.
+    """The last days or hours, newest first, the current one included; and all together. 404: there is no such job.
 
     Of what the caller may know; 403 where too many jobs would have to be added up for it.
     """

@@ -100,7 +100,7 @@ async def make_token(request: web.Request) -> web.Response:
 
 @own
 async def revoke_token(request: web.Request) -> web.Response:
-    """It lets nobody in any more. 404: there is none with this id among those that the caller may revoke."""
+    """It lets no caller in any more. 404: there is none with this id among those that the caller may revoke."""
     parts, identity = request.app[PARTS], request[CALLER].identity
     token = parts.tokens.get(request.match_info["id"])
     is_own = token.owner == own_subject(request)

@@ -34,7 +34,7 @@ from manager.watch.catalog import KnownJob
 
 _VERSIONS = "/api/v1/jobs/{name}/versions"
 _SMALL_CHANGE = 500
-"""So many characters of before and after together are listed; larger ones are told by a comparison."""
+"""So many characters of before and after together are listed; larger ones are shown by a comparison."""
 _CURSOR: Final = re.compile("[0-9]{1,18}-[0-9]{1,18}")
 _DELETIONS: Final = 500
 """So many are looked at for a page; the caller may not know of some, and others are there again."""
@@ -190,7 +190,7 @@ async def restore_version(request: web.Request) -> web.Response:
 
 
 def _refuse_unsigned(name: str, version: _Spec) -> None:
-    """A restore signs what is restored: not what somebody may have put into the log store."""
+    """A restore signs what is restored: not what anything else may have put into the log store."""
     if version.unsigned is None:
         return
     raise ConflictError(

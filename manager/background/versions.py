@@ -2,7 +2,7 @@
 
 The transaction that replaces a spec puts the former one beside it, so none is lost; here it goes on into the log store,
 and then out of etcd. Any manager does so for all: putting a version twice changes nothing. What the log store does not
-take stays in etcd, of each job the newest 50: nobody is told of more, and whoever edits a job again and again while the
+take stays in etcd, of each job the newest 50: no call lists more, and a user who edits a job again and again while the
 log store is away does not fill etcd.
 """
 

@@ -109,4 +109,4 @@ class ClockGuard:
 
 
 async def _nobody(fault: str | None) -> None:
-    """Whoever asks is told; the check has logged it."""
+    """The caller gets it; the check has logged it."""

@@ -50,7 +50,7 @@ class Gateways:
 async def _lets_in(http: aiohttp.ClientSession, url: str) -> bool | None:
     """Whether it answers a stranger; None: it does not answer, or not now (it has no leader, or too much to do)."""
     try:
-        # Nothing is told to it, and nothing believed: so whoever it is may answer.
+        # Nothing is sent to it, and nothing believed: so any server may answer.
         async with http.post(f"{url}/v3/kv/range", data=_ASKS, ssl=False, allow_redirects=False) as answer:
             return None if answer.status >= 500 or answer.status == 429 else answer.status == 200
     except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -234,7 +234,7 @@ class Health:
 
     @property
     def standstill(self) -> str | None:
-        """Why nothing starts anywhere, as far as the newest look at etcd shows; its being away is told elsewhere."""
+        """Why nothing starts anywhere, as far as the newest look at etcd shows; etcd away is reported elsewhere."""
         return None if self._full_since_ms is None else ETCD_IS_FULL
 
     @property
@@ -350,7 +350,7 @@ class Health:
         return _Answer(status=status, problem=problem)
 
     async def _look_at_members(self) -> None:
-        """Any member tells the alarms of all; where our user is not told, or none answers, none is known."""
+        """Any member reports the alarms of all; where our user may not read them, or none answers, none is known."""
         endpoints = self._etcd.endpoints
         members = dict(zip(endpoints, await asyncio.gather(*map(self._member, endpoints)), strict=True))
         away = {name: member.problem for name, member in members.items() if member.problem is not None}
@@ -386,7 +386,7 @@ def _blocked_problem(blocked: Mapping[str, int]) -> list[str]:
 
 
 def _retention_view(state: RetentionState | None) -> dict[str, Any] | None:
-    """What the log store keeps, as the steward has said last; None: everything, or it is not known."""
+    """What the log store keeps, as the steward has reported last; None: everything, or it is not known."""
     if state is None:
         return None
     return {
@@ -407,7 +407,7 @@ async def _asked(
     except let_pass:
         raise
     except EtcdAwayError as error:
-        return None, error.reason  # who was asked is said beside it, and it is tried again by itself
+        return None, error.reason  # who was asked stands beside it, and it is tried again by itself
     except EtcronError as error:
         return None, str(error)
 

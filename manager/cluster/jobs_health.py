@@ -64,7 +64,7 @@ class JobsReport:
 async def look_at_jobs(
     catalog: Catalog, members: Sequence[Member], away: Iterable[Past], rights: Rights, *, now_ms: int
 ) -> JobsReport:  # fmt: skip
-    """By these live workers, and those that have left. Where none is live, that is not said of each job.
+    """By these live workers, and those that have left. Where none is live, that is not repeated for each job.
 
     Of jobs that a caller may know of; the counts are of these alone.
     """

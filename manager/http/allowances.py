@@ -22,7 +22,7 @@ MOST_LATER: Final = 100
 """Runs for later of one job, of a caller."""
 _RETRY_S: Final = 60
 _NETWORK: Final = 64
-"""Whoever has one IPv6 address has all with these bits."""
+"""A caller with one IPv6 address has all with these bits."""
 _LOOPBACK: Final = "loopback"
 
 

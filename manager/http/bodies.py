@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 MAX_REASON: Final = 500
 BODY_READ: Final = web.RequestKey("body read", dict[str, Any])
-"""What a call's body said, once it was found good."""
+"""What a call's body holds, once it was found good."""
 
 
 class Body(Generic[T]):
@@ -46,7 +46,7 @@ class Body(Generic[T]):
 
 @dataclass(frozen=True)
 class Words(Kind):
-    """Why somebody does something, stripped; None where it says nothing."""
+    """Why a user does something, stripped; None where it says nothing."""
 
     is_needed: bool = False
     type: str = "text"

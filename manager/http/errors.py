@@ -119,7 +119,7 @@ def code_of(status: int) -> str:
 
 
 def failure_of(error: Exception) -> Failure:
-    """The failure that an error stands for; one that nobody expected is logged here."""
+    """The failure that an error stands for; an unexpected one is logged here."""
     match error:
         case RequestError():
             return Failure(status=error.status, code=error.code, detail=str(error), retry_s=error.retry_s)

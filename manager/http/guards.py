@@ -96,7 +96,7 @@ class Hosts:
 
 
 def guard(hosts: Hosts) -> Middleware:
-    """The middleware that turns foreign callers away with 403, and what nobody should send with 400 and 415."""
+    """The middleware that turns foreign callers away with 403, and what no caller should send with 400 and 415."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:

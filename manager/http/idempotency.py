@@ -73,7 +73,7 @@ class Idempotency:
     key: str
     fingerprint: str
     caller: str = ""
-    """Whose it is: the same key of somebody else is another one."""
+    """Whose it is: the same key of another caller is another one."""
 
     @property
     def scoped(self) -> str:

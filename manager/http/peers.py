@@ -55,7 +55,7 @@ def peer_uid(request: web.Request) -> int | None:
 
 
 def is_forwarded(request: web.BaseRequest) -> bool:
-    """Whether a header says that somebody else's request is passed on, or the proxy's certificate came with it."""
+    """Whether a header says that another caller's request is passed on, or the proxy's certificate came with it."""
     if any(name in request.headers for name in _FORWARDED):
         return True
     if any(name.casefold().startswith(_FORWARDED_BEGINS) for name in request.headers):

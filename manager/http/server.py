@@ -269,7 +269,7 @@ class _Connection(web.RequestHandler):
         super().connection_made(transport)
 
     def _look_at(self, transport: asyncio.BaseTransport) -> str:
-        """The caller's address; from this machine, the system user: nobody takes what is another's."""
+        """The caller's address; from this machine, the system user: no user takes the share of another."""
         with contextlib.suppress(OSError):  # it has gone already
             self.other_end.peer = peer_of(transport.get_extra_info("socket"))
         if self.other_end.peer is not None:
@@ -290,7 +290,7 @@ class _Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """As the library's, which logs it; but a problem document, without the library's words and its version."""
         if isinstance(exc, ConnectionError):
-            raise exc  # nobody is there to be answered
+            raise exc  # no client is there to be answered
         super().handle_error(request, status, exc, message)
         words = HTTPStatus(status).phrase.lower()
         remedy = (

@@ -126,7 +126,7 @@ def _is_established(connection: Any) -> bool:
 
 
 def by_sock_diag(end: Tuple) -> int | None:
-    """Whose socket this is; None: nobody's (any more). NoAnswerError."""
+    """Whose socket this is; None: no user's (any more). NoAnswerError."""
     found = _ask(end)
     if found is None and _ask(end.other) is None:
         raise NoAnswerError  # it does not know our own end either, which should be there
@@ -164,7 +164,7 @@ def _ask(end: Tuple) -> _Found | None:
 
 
 def by_files(end: Tuple) -> int | None:
-    """Whose socket this is, as ``/proc/net`` lists it; None: nobody's. OSError."""
+    """Whose socket this is, as ``/proc/net`` lists it; None: no user's. OSError."""
     if end.local.version == 6:
         return _listed("/proc/net/tcp6", end.local.packed, end.remote.packed, end)
     found = _listed("/proc/net/tcp", end.local.packed, end.remote.packed, end)

@@ -4,7 +4,7 @@ The kernel says which system user connects, so nobody else can be one. That hold
 manager's own, they know by its directory, which nobody but its owner may write to.
 
 A lock beside the socket says whether its manager lives: a socket that a dead one has left is replaced, a live one's is
-left alone. It is bound, given its mode, and only then listened on: nobody gets in while it has another one.
+left alone. It is bound, given its mode, and only then listened on: no process gets in while it has another one.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _make_way(path: Path) -> None:
             path.unlink()
             return
         except BlockingIOError:
-            pass  # somebody listens, and many wait
+            pass  # a process listens, and many wait
     raise _taken(path)
 
 

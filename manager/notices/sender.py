@@ -197,7 +197,7 @@ class Sender:
         return state
 
     async def _finish(self, state: ChannelState) -> ChannelState:
-        """What the last sender had noted is said by the notices, too."""
+        """What the last sender had noted goes into the notices, too."""
         for outcome in state.done:
             await self._notices.settle(outcome)
         for message in state.messages:
@@ -235,7 +235,7 @@ class Sender:
         return state
 
     async def _sent(self, state: ChannelState, message: Message, session: Session) -> ChannelState:
-        """Sent, and what came of it noted, and said by its notices. TakenOverError."""
+        """Sent, and what came of it noted, and written into its notices. TakenOverError."""
         if failpoints.armed:
             failpoints.hit("before_notice_sent")
         kind, result, why = await self._given(state.channel, message, session)
@@ -243,7 +243,7 @@ class Sender:
             failpoints.hit("after_notice_sent")
         noted, outcome = came_to(state, message, result, why, now_ms=self._clock.wall_ms())
         noted = replace(noted, step=noted.step + 1)
-        # Whoever removes a channel ends the alert that it fails: one of the same name may fail anew.
+        # A user who removes a channel ends the alert that it fails: one of the same name may fail anew.
         if noted.failing != state.failing or (kind and outcome.state is NoticeState.FAILED):
             documents = outbox_documents([_event_of(noted, outcome)], outcome.at_ms)
             await _surely(partial(self._runlog.put_outbox, documents))

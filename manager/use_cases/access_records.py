@@ -144,7 +144,7 @@ class AccessRecords(Records):
     async def an_administrator_remains(
         self, bindings: Bindings, *, changed: User | None = None, all_users: bool = True
     ) -> Guards | None:
-        """That somebody administers everything, and stays; None: nobody does."""
+        """That an administrator of everything stays; None: there is none."""
         named = sorted({held.binding.subject.name for held in bindings.administering})
         guards = edits.an_administrator_remains(bindings, await self.users_named(named), self.ways, changed=changed)
         if guards is None and all_users and any(True for _ in bindings.administering):

@@ -190,7 +190,7 @@ class AccountService:
                 return swept
             now = await records.etcd.get(there.key)
             if now is None:
-                return swept  # somebody else has removed it meanwhile
+                return swept  # another call has removed it meanwhile
             if now.mod_revision != there.mod_revision:
                 raise ConflictError(f"{owner.name} was changed meanwhile: look, and remove it again")
             tries += 1

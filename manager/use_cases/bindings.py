@@ -78,7 +78,7 @@ class BindingService:
             return guards
         alone = Bindings(revision=bindings.revision, held=tuple(bindings.of(frozenset({binding.subject}))))
         if await records.an_administrator_remains(alone) is None:
-            return ()  # it lets nobody in now
+            return ()  # it lets no user in now
         raise ConflictError(f"{binding.subject} {LAST}")
 
     async def _warnings(self, binding: Binding, known: Bindings) -> list[str]:

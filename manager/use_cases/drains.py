@@ -1,4 +1,4 @@
-"""Drains: an administrator's wish that a worker takes nothing new, kept in etcd until somebody takes it back.
+"""Drains: an administrator's wish that a worker takes nothing new, kept in etcd until an administrator takes it back.
 
 The worker sees it by itself and says so under its session's key; one that is down finds it when it starts again. Only
 an undrain deletes the key.
@@ -89,7 +89,7 @@ class DrainService:
             await asyncio.sleep(growing_pause_s(tries))
 
     async def _write(self, worker: str, there: KeyValue | None, wanted: Drain | None, deadline: float) -> Settled:
-        """Where it was not carried out, somebody was faster: look again."""
+        """Where it was not carried out, another call was faster: look again."""
 
         def late(why: str) -> str:
             return f"it is not known whether {worker} is drained now: {why}. Look before you go on."
@@ -103,7 +103,7 @@ class DrainService:
         return settled
 
     async def forget(self, worker: str, *, by: str, rights: Rights) -> None:
-        """Nothing is said any more of a worker that will not come back. NotFoundError: nothing is; ConflictError: it is
+        """Nothing is kept any more of a worker that will not come back. NotFoundError: nothing is; ConflictError: it is
         live. UnsettledError: it may have been forgotten."""
         rights.check_everywhere(Role.ADMIN)
         unknown = NotFoundError(f"there is no worker {worker[:80]!r}: none of this name is remembered")

@@ -48,7 +48,7 @@ class GiveUpService:
         patience_s: float,
         refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
     ) -> None:
-        """``refuse_wrong_clock``: as for `JobService`; how long a kill has been pending is told by the clock."""
+        """``refuse_wrong_clock``: as for `JobService`; how long a kill has been pending depends on the clock."""
         self._etcd = etcd
         self._keys = keys
         self._ending = ending
@@ -85,7 +85,7 @@ class GiveUpService:
             try:
                 entry = RunEntry.from_json(there.value)
             except ValueError:
-                return KillOutcome.HAD_ENDED  # somebody else's; the steward sets it aside
+                return KillOutcome.HAD_ENDED  # not ours; the steward quarantines it
             if entry.state is EntryState.FINAL:
                 return KillOutcome.HAD_ENDED
             allowed: Guards | None = [] if is_ending else await self._allowed(run, entry, there)

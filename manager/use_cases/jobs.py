@@ -1,4 +1,4 @@
-"""The use cases that change a job: save, pause, resume, delete. One etcd transaction decides each, whoever else acts.
+"""The use cases that change a job: save, pause, resume, delete. One etcd transaction decides each.
 
     read what is there -> plan the edit -> settle it
                             ^                |-- carried out               done
@@ -209,7 +209,7 @@ class JobService:
     async def change(
         self, name: str, merged: Callable[[JobSpec], JobSpec], *, by: str, rights: Rights, if_match: int | None = None
     ) -> Saved:
-        """Save what becomes of the job as it is, whoever else changes it meanwhile.
+        """Save what becomes of the job as it is, whatever else changes it meanwhile.
 
         NotFoundError: there is none. Else as `save`.
         """
@@ -248,7 +248,7 @@ class JobService:
         )
 
     def _unsigned(self, outcome: _Outcome) -> tuple[str, ...]:
-        """That a change of what nobody had signed is not signed either."""
+        """That a change of an unsigned job is not signed either."""
         value = None if outcome.edit is None else outcome.edit.value
         if self.seal is None or value is None or Signed.of(value).signature is not None:
             return ()

@@ -55,7 +55,7 @@ class KillService:
     ) -> None:
         """``seal``: signs them, for workers that believe nothing else.
 
-        ``refuse_wrong_clock``: as for `JobService`; which runs have begun is told by the clock, one run is named."""
+        ``refuse_wrong_clock``: as for `JobService`; which runs have begun depends on the clock, one run is named."""
         self._refuse_wrong_clock = refuse_wrong_clock
         self._seal = seal
         self._etcd = etcd
@@ -169,7 +169,7 @@ class KillService:
                     try:
                         run, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
                     except ValueError:
-                        continue  # somebody else's; the steward sets it aside
+                        continue  # not ours; the steward quarantines it
                     if entry.state is EntryState.OPEN and entry.dispatch_ms <= now_ms:
                         runs.append((run, kv))
         return runs
@@ -189,4 +189,4 @@ def _is_open(value: bytes) -> bool:
     try:
         return RunEntry.from_json(value).state is EntryState.OPEN
     except ValueError:
-        return False  # somebody else's; the steward sets it aside
+        return False  # not ours; the steward quarantines it

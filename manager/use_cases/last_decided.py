@@ -17,7 +17,7 @@ from manager.views.fire_verdicts import end_ms, run_id_of
 from manager.views.history import History
 
 _RECORDS: Final = 200
-"""Looked through for one of a planned fire: runs that somebody asked for are among them."""
+"""Looked through for one of a planned fire: runs that a user asked for are among them."""
 
 
 class LastDecided:
@@ -38,7 +38,7 @@ class LastDecided:
         ends = [plan_ms async for plan_ms, _ in self._planned(self._keys.requests_of(name))]
         async for plan_ms, kv in self._planned(self._keys.runs_of(name)):
             ends.append(plan_ms)
-            with suppress(ValueError):  # somebody else's value; the key alone tells that the fire is decided
+            with suppress(ValueError):  # not our value; the key alone tells that the fire is decided
                 record = RunEntry.from_json(kv.value).record
                 ends.append(0 if record is None else record.range_end_ms or 0)
         page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
@@ -63,6 +63,6 @@ class LastDecided:
                 try:
                     plan_ms = self._keys.run_of(kv.key).plan_ms
                 except ValueError:
-                    continue  # somebody else's; the steward sets it aside
+                    continue  # not ours; the steward quarantines it
                 if plan_ms is not None:
                     yield plan_ms, kv

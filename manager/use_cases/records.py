@@ -52,7 +52,7 @@ class Records:
     async def write(
         self, what: str, key: str, there: KeyValue | None, value: bytes | None, deadline: float, guards: Guards = ()
     ) -> bool:
-        """Whether it was carried out; else somebody was faster, or a guard is false: look again.
+        """Whether it was carried out; else another call was faster, or a guard is false: look again.
 
         UnavailableError: the time is over; its text says whether it may have been done.
         """

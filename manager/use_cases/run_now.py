@@ -1,4 +1,4 @@
-"""Asking for a run beside the schedule: one etcd transaction, whoever else asks, and however often it is sent.
+"""Asking for a run beside the schedule: one etcd transaction, whatever else asks, and however often it is sent.
 
 Each call has a key of its own under ``dedupe/``: the client's ``Idempotency-Key`` for a day, else a random one for a
 minute. The transaction is :mod:`common.protocol.request_writes`.
@@ -133,7 +133,7 @@ class RunNow:
     ) -> Asked:  # fmt: skip
         """Ask for one run of the job; of a broadcast job, for one on each worker that fits it now.
 
-        A caller has to be the job's operator; `args` and `env` choose what runs, so they need whoever may save the job
+        A caller has to be the job's operator; `args` and `env` choose what runs, so they need the right to save the job
         as it is: its editor, with a right to its user and its workers.
         NotFoundError, ForbiddenError, ConflictError: there is no such job, or none that can be run. RequestError: the
         Idempotency-Key
@@ -172,7 +172,7 @@ class RunNow:
                 )
 
     def _check(self, call: _Call, there: Found, rights: Rights) -> None:
-        """On the job that the transaction compares, before anything is said of it or of its runs."""
+        """On the job that the transaction compares, before the answer says anything of it or of its runs."""
         if there.job is None:
             return
         chooses_code = bool(call.wanted.args or call.wanted.env)
@@ -208,7 +208,7 @@ class RunNow:
 
     def _call(self, name: str, wanted: Wanted, by: str, idempotency: Idempotency | None) -> _Call:
         now_ms, keys = self._clock.wall_ms(), self._keys
-        # The time sorts them; the rest makes two of one millisecond differ, whoever makes them.
+        # The time sorts them; the rest makes two of one millisecond differ, on any manager.
         fire = f"r-{now_ms:013d}-{secrets.token_hex(5)}"
         own = digest_of("run", fire) if idempotency is None else digest_of("idempotency", idempotency.scoped)
         dedupe = None if wanted.dedupe_key is None else keys.deduped(name, digest_of("dedupe", wanted.dedupe_key))

@@ -1,4 +1,4 @@
-"""The way back from a mark that lies ahead: somebody's clock was wrong, and the job would not fire until then.
+"""The way back from a mark that lies ahead: a clock was wrong, and the job would not fire until then.
 
     if   some mark of the job, or its anchor, lies ahead by more than skew and claimLead        else ConflictError
     and  nobody's beat is ahead of this manager's clock, and the kernel calls that synchronised (unless forced)
@@ -67,7 +67,7 @@ async def _in_etcd(etcd: EtcdClient, keys: Keys, name: str) -> tuple[list[RunId]
         async for page in etcd.read_prefix(prefix, revision=revision):
             revision = page.revision
             for kv in filter(counts, page.kvs):
-                with suppress(ValueError):  # somebody else's key
+                with suppress(ValueError):  # not our key
                     found.append(keys.run_of(kv.key))
     return found, revision
 
@@ -129,7 +129,7 @@ class Unblocking:
     ) -> Changed:
         """Let the job fire again from now on; what did not fire until now is recorded as missed, where that is known.
 
-        ``force``: also by a clock that nobody vouches for. ConflictError: nothing blocks it, or the clock may be wrong.
+        ``force``: by an unsynchronised clock, too. ConflictError: nothing blocks it, or the clock may be wrong.
         NotFoundError: there is no such job. UnavailableError: the log store does not tell what was started or decided.
         """
         check_name(name)

@@ -98,7 +98,7 @@ def _fires_again(spec: JobSpec, now_ms: int) -> bool:
         return True
     if spec.after is not None:
         return schedule.opens_ms(now_ms) is not None
-    # One instant is saved up to its grace late: whoever asks for "now" is a moment late already.
+    # One instant is saved up to its grace late: a call for "now" is a moment late already.
     since_ms = now_ms if spec.at is None else now_ms - spec.misfire.grace_ms - 1
     return schedule.open_fires.next_after_ms(since_ms) is not None
 

@@ -31,7 +31,7 @@ class Waiting:
     """Since when the oldest waits: a notice, or an event of which none has been made yet. None: nothing does."""
 
     def problems(self, now_ms: int) -> list[str]:
-        """What somebody should see to: messages that are not sent, and the channels that are to blame."""
+        """What an operator should see to: messages that are not sent, and the channels that are to blame."""
         failing = sorted(name for name, counts in self.channels.items() if counts.is_failing)
         found = [_failing(name, self.channels[name]) for name in failing[:_NAMED]]
         if len(failing) > _NAMED:

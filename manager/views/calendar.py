@@ -16,7 +16,7 @@ MOST_OF_A_DAY: Final = 25
 """Fires of a day are counted up to here."""
 _DAY_S: Final = 86_400
 _AHEAD_S: Final = 400 * _DAY_S
-"""So far one looks for changes of the clocks; at most two are told."""
+"""So far one looks for changes of the clocks; at most two are shown."""
 
 
 def calendar_of(spec: JobSpec, days: int, *, now_ms: int) -> dict[str, Any]:

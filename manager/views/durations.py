@@ -29,7 +29,7 @@ MOST_RECORDS: Final = 2_000
 _RECORDS_A_PAGE: Final = 500
 _BANDS: Final = 20
 _FEWEST: Final = 3
-"""Of fewer runs that succeeded nothing is said to be usual."""
+"""Of fewer runs that succeeded nothing is called usual."""
 _COMPARED: Final = 30
 """So many runs before and after a version are compared."""
 _NO_MATTER: Final = frozenset({"enabled", "description", "links", "labels", "notify"})
@@ -50,7 +50,7 @@ class TimedRun:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> TimedRun | None:
-        """That of a log document; None where it did not start, or nobody knows when it ended."""
+        """That of a log document; None where it did not start, or it is not known when it ended."""
         times = [document.get(field) for field in ("planTime", "startTime", "endTime")]
         plan_ms, start_ms, end_ms = (one if isinstance(one, int) else 0 for one in times)
         status, revision = document.get("status"), document.get("revision")

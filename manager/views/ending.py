@@ -46,7 +46,7 @@ class EndingRunsView:
         self._oldest_ms = oldest_ms
         self._clock = clock
         self.known: Mapping[str, LeftProcesses] = {}
-        """By run id, as they were when somebody last asked."""
+        """By run id, as they were at the last call."""
         self._seen: Mapping[str, LeftProcesses] = {}
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()

@@ -27,7 +27,7 @@ _LINES_KEPT: Final = 500
 _LONGEST_LINE: Final = 300
 
 Error: TypeAlias = tuple[str, int | None, int | None, str]
-"""Status, exit status, signal, and the phrase of the reason, without what is told behind its colon."""
+"""Status, exit status, signal, and the phrase of the reason, without what stands behind its colon."""
 
 
 def error_of(document: Mapping[str, Any]) -> Error:

@@ -52,7 +52,7 @@ Key: TypeAlias = tuple[int, str, int]
 """Plan time; the sequence: that of the job, or of one worker of a broadcast job, or of what was asked for the run; and
 of a range its end, else 0.
 
-The first fire of a range may have a later attempt, with a verdict of its own: the range is told beside it.
+The first fire of a range may have a later attempt, with a verdict of its own: the range is shown beside it.
 """
 
 
@@ -69,11 +69,11 @@ class Unrecorded:
     due_ms: int
     """The newest fire that has been due for a while."""
     out_of_reach: bool
-    """What etcd knows of them cannot be told."""
+    """What etcd knows of them is not known."""
     no_records: bool
-    """What the log store knows of them cannot be told."""
+    """What the log store knows of them is not known."""
     waits_for: str | None = None
-    """In words, of those that are due and that somebody could take; None where there are none."""
+    """In words, of those that are due and that a worker could take; None where there are none."""
 
     @property
     def waiting(self) -> FireRange | None:
@@ -115,7 +115,7 @@ class Read:
     former: Mapping[int, JobSpec]
     """Of those among them that a former version of the job had, that version."""
     no_records: bool
-    """What the log store knows of them cannot be told."""
+    """What the log store knows of them is not known."""
     unrecorded: Unrecorded | None
     """None: there is no such job, or nothing is planned."""
 
@@ -168,7 +168,7 @@ def of_run(run: OpenRun, now_ms: int) -> Fire:
 
 
 def waiting_together(view: Unrecorded) -> list[Fire]:
-    """The fires that are due and that nobody has decided, as one; without a mark we cannot know."""
+    """The fires that are due and undecided, as one; without a mark we cannot know."""
     fires = view.waiting
     if fires is None or view.mark_ms is None:
         return []

@@ -69,7 +69,7 @@ class _Past:
     documents: Sequence[Mapping[str, Any]]
     from_ms: int
     goes_on_ms: int | None = None
-    """The newest record before, where ranges that reach in from there begin among others: these are told by then."""
+    """The newest record before, where ranges that reach in from there begin among others: these are listed by then."""
     is_away: bool = False
     """The log store was not asked, or did not answer: these are the documents that etcd keeps."""
 
@@ -123,7 +123,7 @@ class Fires:
         now_ms, saved = self._clock.wall_ms(), job.saved if job is not None else None
         spec = None if saved is None or not saved.spec.enabled else saved.spec
         documents: Sequence[Mapping[str, Any]] | None = None
-        if not self._history.is_away:  # else whoever looks at a page would wait until that is found once more
+        if not self._history.is_away:  # else a page would wait until that is found once more
             with suppress(UnavailableError):
                 page = await self._history.walk(RunFilter(job=name, to_ms=before_ms), rights, cursor=None, limit=RECENT)
                 documents = page.items
@@ -200,7 +200,7 @@ class Fires:
     async def fault_of(self, job: KnownJob) -> str | None:
         """What is wrong with the job's mark, which a claim may have moved as well as a save; None: nothing is known."""
         if job.saved is None or job.saved.spec.broadcast or self._is_out_of_reach:
-            return None  # of a broadcast job each worker has its own mark, and nobody owes what it was away for
+            return None  # of a broadcast job each worker has its own mark, and no other owes what it was away for
         return mark_fault(await self._mark(job.name), now_ms=self._clock.wall_ms())
 
     @property
@@ -234,7 +234,7 @@ class Fires:
         )
         if not spec.enabled or view.out_of_reach or view.waiting is None:
             return view
-        # A fire waits that somebody could take.
+        # A fire waits that a worker could take.
         why = waits_for_run(spec, self._watching.open_runs.of(name, rights)) or self._slots.standstill()
         if why is None:
             why = f"waits for {NO_FREE_SLOT}" if await self._slots.are_taken(spec) else NOT_TAKEN
@@ -379,7 +379,7 @@ def _none_planned(spec: JobSpec, span: Span) -> list[str]:
 
 
 def _page(newest_first: list[Fire], plan: _Plan, limit: int, goes_on_ms: int | None) -> tuple[list[Fire], str | None]:
-    """What is told of the fires on one page, and the cursor of the next one; None: there are no older ones."""
+    """What is shown of the fires on one page, and the cursor of the next one; None: there are no older ones."""
     end = min(limit, len(newest_first))
     # All of the last instant: a cursor goes on before it.
     while 0 < end < len(newest_first) and newest_first[end]["planTime"] == newest_first[end - 1]["planTime"]:
@@ -389,6 +389,6 @@ def _page(newest_first: list[Fire], plan: _Plan, limit: int, goes_on_ms: int | N
         return [one for one in items if one["planTime"] >= plan.span.from_ms], str(goes_on_ms)
     oldest_ms = items[-1]["planTime"] if items else plan.span.from_ms
     if are_all:
-        oldest_ms = min(oldest_ms, plan.span.from_ms)  # all that there is down to there has been told
+        oldest_ms = min(oldest_ms, plan.span.from_ms)  # all that there is down to there has been listed
     goes_on = (plan.is_cut or not are_all) and oldest_ms > 0
     return items, str(oldest_ms - 1) if goes_on else None

@@ -56,7 +56,7 @@ class Forecast:
     jobs: int
     """How many may fire: neither paused nor broken."""
     unknown: int
-    """Those of them of which nobody has looked up yet how long they take."""
+    """Those of them of which it has not been read how long they take."""
     slots: int
     """Of the workers that take fires. 0: none does, and how long a fire would wait is not known."""
 
@@ -70,7 +70,7 @@ class Crowding:
     slots: int
     usual_ms: int | None
     suggested: bool
-    """A minute of its own would be better, and nobody has chosen the one that it has."""
+    """A minute of its own would be better, and no user has chosen the one that it has."""
 
     @property
     def order(self) -> tuple[int, str]:
@@ -147,7 +147,7 @@ class Forecasts:
         return kept
 
     def _keep(self, key: _Key, edition: _Edition, expected: _Expected, unknown: int) -> _Kept:
-        """Also where whoever asked has given up by then."""
+        """Also where the caller has given up by then."""
         begun_s = self._clock.monotonic()
         wanted = slots_wanted(expected, *key[2:], there=edition[-1])
         now_s = self._clock.monotonic()

@@ -120,7 +120,7 @@ class History:
         self._reading = asyncio.Semaphore(_READS_AT_ONCE)
         self._telling = asyncio.Semaphore(_READS_AT_ONCE)  # taken until its client has taken the part
         self._tellings: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        """By caller, while one is told something: nobody takes all of it."""
+        """By caller, while it takes an answer: no caller takes all of it."""
 
     @property
     def is_away(self) -> bool:
@@ -130,9 +130,9 @@ class History:
     async def job_log(
         self, job: str, rights: Rights, *, skip: int, limit: int, by: str
     ) -> AsyncGenerator[list[dict[str, Any]]]:  # fmt: skip
-        """The log documents of the job's runs that started, newest start first; nobody holds many outputs at once.
+        """The log documents of the job's runs that started, newest start first; no call holds many outputs at once.
 
-        ``by``: who asks. However slowly they take it, others are told theirs.
+        ``by``: who asks. However slowly they take it, others get theirs.
         """
         of_caller = self._tellings.setdefault(by, asyncio.Semaphore(_READS_AT_ONCE // 2))
         sizes = await self._runlog.job_log_ids(
@@ -176,7 +176,7 @@ class History:
         if not jobs:
             return {}
         if self._is_away():
-            return None  # whoever looks at a page need not wait until that is found once more
+            return None  # a page need not wait until that is found once more
         try:
             return await self._runlog.job_results(jobs, including=including, deadline_seconds=self._deadline_s)
         except UnavailableError:
@@ -238,7 +238,7 @@ class History:
     async def run(self, text: str, rights: Rights) -> dict[str, Any]:
         """The run of this id, from the moment at which it was asked for.
 
-        NotFoundError where nobody knows it, and in the same words where the caller may not know of it.
+        NotFoundError where there is none, and in the same words where the caller may not know of it.
         """
         run = read_run_id(text)
         # etcd first: a key that is gone by now was deleted after the log store had the record, so that is found below.
@@ -340,7 +340,7 @@ class History:
                 asked_ms = Kill.from_json(kill.value, run_id=run, revision=kill.create_revision).at_ms
                 view["killPendingMs"] = max(0, now_ms - asked_ms)
             except ValueError:
-                view["killPendingMs"] = None  # somebody else's; the workers set it aside
+                view["killPendingMs"] = None  # not ours; the workers quarantine it
         return view
 
 

@@ -1,6 +1,6 @@
 """Jobs and workers read straight from etcd: what the legacy API answers, and what no watch is worth (the beats).
 
-One bad key harms nobody else: a value that does not parse is handed out with its problem.
+One bad key harms no other: a value that does not parse is handed out with its problem.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Inventory:
         try:
             return None if kv is None else Clocks.from_json(kv.value)
         except ValueError:
-            return None  # the processes that heed it have said so
+            return None  # the processes that read it have logged it
 
     def _seen(self, kv: KeyValue, beats: Mapping[str, bytes], drains: Mapping[str, Drain]) -> SeenWorker:
         try:

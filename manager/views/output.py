@@ -33,12 +33,12 @@ _ON_ITS_WAY: Final = "it has ended; its record is on its way to the log store"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputEvent:
-    """An event of a stream; of no kind: nothing is new, so that who sends it looks whether somebody listens."""
+    """An event of a stream; of no kind: nothing is new, so that its sender looks whether a client listens."""
 
     kind: str
     data: Mapping[str, Any]
     place: int | None = None
-    """Behind what it tells; a stream may go on from there."""
+    """Behind its bytes; a stream may go on from there."""
 
 
 _NOTHING_NEW: Final = OutputEvent(kind="", data={})

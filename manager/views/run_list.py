@@ -51,7 +51,7 @@ class RunList:
 
 
 class RunLists:
-    """Pages over both. A run that ends while somebody turns pages may come once more, as a record.
+    """Pages over both. A run that ends while a user turns pages may come once more, as a record.
 
     None is left out, but for a moment one that took no lock: it has ended, and its record is on its way.
     """

@@ -54,7 +54,7 @@ class LaneBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """From when to when, and what is so short that it is told as one."""
+    """From when to when, and what is so short that it is drawn as one."""
 
     from_ms: int
     to_ms: int

@@ -1,4 +1,4 @@
-"""What this manager sees in etcd, kept in step by a watch, and told to those who listen. Lists read only this.
+"""What this manager sees in etcd, kept in step by a watch, and sent to those who listen. Lists read only this.
 
 watching.py                     the mirrors
 catalog.py open_runs.py eligibility.py

@@ -1,6 +1,6 @@
-"""Jobs that do not fire before a time to come, for their marks lie there: somebody's clock was ahead.
+"""Jobs that do not fire before a time to come, for their marks lie there: a clock was ahead.
 
-Marks move with every fire, so nobody watches them: the greatest are read now and then. They are 16 digits each, so the
+Marks move with every fire, so no watch has them: the greatest are read now and then. They are 16 digits each, so the
 order of their bytes is that of their times.
 """
 
@@ -21,7 +21,7 @@ from manager.watch.catalog import Catalog, ListState
 _log = logging.getLogger(__name__)
 
 BLOCKED_MS: Final = 10_000
-"""A mark that is so far ahead was put there by a wrong clock; of less nobody would have read before it is over."""
+"""A mark that is so far ahead was put there by a wrong clock; less would be over before it is read."""
 _LOOK_S: Final = 30.0
 _MOST: Final = 1_000
 """So many are known at most; the first to look at when something is wrong are among them."""

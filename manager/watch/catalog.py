@@ -1,7 +1,7 @@
 """The jobs as a watch on etcd has shown them: every list, search and count is answered from here, without any server.
 
 It may be behind by what is on its way, and by an outage while etcd is away. So it is for looking at, and never the base
-of an edit: an edit reads etcd. One bad key harms nobody else: it is listed with its problem.
+of an edit: an edit reads etcd. One bad key harms no other: it is listed with its problem.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class KnownJob:
 
     @property
     def labels(self) -> Mapping[str, str] | None:
-        """None: nobody can read them."""
+        """None: they cannot be read."""
         return None if self.saved is None else self.saved.spec.labels
 
     def is_seen_by(self, rights: Rights) -> bool:
@@ -169,7 +169,7 @@ class Catalog:
     """Name to job, kept in step by a mirror of ``jobs/``; tells its listener of every change."""
 
     def __init__(self, keys: Keys, *, on_changed: Callable[[str, Sequence[Mapping[str, str] | None]], None]) -> None:
-        """``on_changed`` hears of a job, and which labels it had and has (None: nobody can read them)."""
+        """``on_changed`` hears of a job, and which labels it had and has (None: they cannot be read)."""
         self._keys = keys
         self._on_changed = on_changed
         self._jobs: dict[str, KnownJob] = {}
@@ -180,7 +180,7 @@ class Catalog:
         """How many are enabled, paused and broken."""
         self.broken: set[str] = set()
         self.trust: Trust | None = None
-        """Whose signatures are looked for; None: nobody's, and no job is told of as unsigned."""
+        """Whose signatures are looked for; None: nowhere, and no job is reported as unsigned."""
         self.unsigned: dict[str, str] = {}
         """Jobs that no known key has signed, and why, as far as a look at them tells."""
         self.needs: dict[Need, dict[str, None]] = {}

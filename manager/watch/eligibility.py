@@ -1,4 +1,4 @@
-"""Who would take a fire, and why nobody could: the workers' own ranking, by the members that this manager sees."""
+"""Who would take a fire, and why none could: the workers' own ranking, by the members that this manager sees."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.protocol.member import Member
 from common.protocol.placement import Candidate, Placement, bucket_of, is_eligible
 
 _MOST_TOLD = 20
-"""Workers that are told of by themselves."""
+"""Workers that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,9 +32,9 @@ _log = logging.getLogger(__name__)
 MAX_CLIENTS: Final = 256
 """Each costs a connection and a short queue; beyond, 503."""
 MOST_OF_A_CALLER: Final = 64
-"""So nobody takes all of them."""
+"""So no user takes all of them."""
 MOST_NAMES: Final = 200
-"""More jobs than this in one batch are told as "all": nobody shows so many."""
+"""More jobs than this in one batch are sent as "all": no page shows so many."""
 _QUEUED: Final = 64
 
 
@@ -57,11 +57,11 @@ class Pace:
     failing_s: float = 5.0
     """How often failing jobs are counted, while anything changes."""
     look_s: float = 1.0
-    """How often the state of the servers, which others look at, is compared with what was told."""
+    """How often the state of the servers, which others look at, is compared with what was sent."""
 
 
 class Client:
-    """One browser's bounded queue. Who does not keep up is told to fetch everything again, and then no more."""
+    """One browser's bounded queue. A slow one is sent that it has to fetch everything again, and then no more."""
 
     def __init__(self, abort: Callable[[], None], rights: Rights, by: str) -> None:
         self.rights = rights
@@ -141,7 +141,7 @@ class _Seen:
 
     @property
     def are_many(self) -> bool:
-        """More than anybody shows: it is told as "all"."""
+        """More than any page shows: it is sent as "all"."""
         return len(self.jobs | self.touched) > MOST_NAMES
 
 
@@ -182,7 +182,7 @@ class EventHub:
         self._failing_changed = asyncio.Event()
         """They may be others than were counted last."""
         self._failing_unknown = asyncio.Event()
-        """Somebody has joined who has not been told."""
+        """A client has joined to which nothing was sent."""
         self._pace = pace
         self._max_clients = max_clients
         self._clients: set[Client] = set()
@@ -294,7 +294,7 @@ class EventHub:
             return {}
 
     def _groups(self) -> list[list[Client]]:
-        """The clients, those together that may know of the same: what they are told is spelled once for all of them."""
+        """The clients, those together that may know of the same: what they are sent is spelled once for all of them."""
         groups: dict[Sight, list[Client]] = {}
         for client in self._clients:
             groups.setdefault(client.sight, []).append(client)
@@ -322,7 +322,7 @@ class EventHub:
             await asyncio.sleep(self._pace.look_s)
 
     def _look(self) -> Mapping[str, Any]:
-        """The state of the servers; clients that were told another are told this one.
+        """The state of the servers; clients that were sent another are sent this one.
 
         Also when one joins: otherwise a state that begins and ends between two looks stays with the client that joined
         in between.
@@ -344,7 +344,7 @@ class EventHub:
                     self.runs_changed(job, labels)
 
     async def _tell_failing(self) -> None:
-        """For the mark that every page has, whether or not somebody looks at it."""
+        """For the mark that every page has, whether or not a user looks at it."""
         while True:
             await self._failing_changed.wait()
             self._failing_changed.clear()
@@ -377,7 +377,7 @@ class EventHub:
             client.offer(event)
 
     def _numbered(self, kind: str, data: Mapping[str, Any], sight: Sight) -> bytes:
-        """With a number among those that these clients are told: it counts nothing that they may not know of."""
+        """With a number among those that these clients are sent: it counts nothing that they may not know of."""
         number = next(self._numbers.setdefault(sight, itertools.count(1)))
         return b"id: %s-%d\n" % (self._manager.encode(), number) + spell(kind, data)
 

@@ -1,4 +1,4 @@
-"""When each job fires next, in that order, or since when it is due: made once somebody asks for it, then kept in step.
+"""When each job fires next, in that order, or since when it is due: made once a call asks for it, then kept in step.
 
 To make it takes some 30 microseconds a job; others use the loop meanwhile. Where nobody asks, nothing is kept.
 """
@@ -26,7 +26,7 @@ class NextFires:
         self._order: list[str] = []
         self._keys: dict[str, str] = {}
         self._stale: set[str] | None = None
-        """What has changed since somebody asked; None: all of it."""
+        """What has changed since a call asked; None: all of it."""
         self._lock = asyncio.Lock()
 
     def changed(self, name: str) -> None:
@@ -34,11 +34,11 @@ class NextFires:
         if self._stale is None:
             return
         self._stale.add(name)
-        if len(self._stale) > len(self._names) + _FEW:  # nobody asks any more
+        if len(self._stale) > len(self._names) + _FEW:  # no call asks any more
             self.forget()
 
     def forget(self) -> None:
-        """Nothing is kept until somebody asks again."""
+        """Nothing is kept until a call asks again."""
         self._stale, self._order, self._keys = None, [], {}
 
     async def refresh(self, now_ms: int) -> None:

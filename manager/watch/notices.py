@@ -52,7 +52,7 @@ class NoticeRecords:
 
     @property
     def are_read(self) -> bool:
-        """Whether all of them have been read once: nothing is told before."""
+        """Whether all of them have been read once: no message goes out before."""
         return all(mirror.synced.is_set() for mirror in self._mirrors)
 
     async def read(self) -> None:

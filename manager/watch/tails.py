@@ -1,4 +1,4 @@
-"""What runs print, read from the log store while somebody looks: one reader a run, for all who look here.
+"""What runs print, read from the log store while a user looks: one reader a run, for all that look here.
 
     a look --> tails/<worker>/<run>/<manager>, under its lease --> the worker sends --> chunks --> pieces, held here
 
@@ -35,7 +35,7 @@ MOST_GLANCES: Final = 10
 LINGERS_S: Final = 30.0
 _READ_EVERY_S: Final = 0.7
 _GLANCED_AT_EVERY_S: Final = 2.0
-"""Of runs that nobody follows."""
+"""Of runs that no user follows."""
 _SILENT_S: Final = 5.0
 _HELD_BYTES: Final = 128 * 1024
 _READS_AT_ONCE: Final = 8
@@ -55,7 +55,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What the command said last of how far it is, by a line ``::progress 40% text``."""
+    """What the command reported last of how far it is, by a line ``::progress 40% text``."""
 
     percent: float
     text: str
@@ -65,7 +65,7 @@ class Progress:
 
 
 class Tail:
-    """One run that somebody looks at."""
+    """One run that a user looks at."""
 
     def __init__(self, run: RunId, now: float) -> None:
         """``now``: of the monotonic clock, as all times here."""
@@ -213,7 +213,7 @@ class TailReader:
         return tail
 
     async def run(self) -> None:
-        """Read while somebody looks; what is away is asked again."""
+        """Read while a user looks; what is away is asked again."""
         while True:
             try:
                 async with asyncio.timeout(_READ_EVERY_S if self._tails else None):
@@ -250,7 +250,7 @@ class TailReader:
                 return
 
     async def _say(self, tail: Tail, worker: str | None) -> None:
-        """The worker knows that somebody looks, or (None) nobody does any more."""
+        """The worker knows that a user looks, or (None) that none does any more."""
         session = self._session()
         if tail.may_be_at is not None and tail.may_be_at != worker:
             await self._etcd.txn(tails.remove(self._keys, tail.may_be_at, tail.run, self._name))

@@ -60,7 +60,7 @@ class Watching:
         self.workers: dict[str, KeyValue] = {}
         """The session keys as they were last seen."""
         self._members: list[Member] | None = None
-        """What they say, once somebody has asked."""
+        """What they say, once a call has asked."""
         self._silence: tuple[float, int] | None = None
         self._workers_changed = listener.workers_changed
         self._jobs = self._mirror(keys.jobs, self.catalog.on_changes, _JOBS_A_PAGE)
@@ -137,13 +137,13 @@ class Watching:
         if silent_s < _STALE_S:
             return None
         if self._silence is None or self._silence[0] != heard:
-            # Reckoned once for each silence, so that it is always told with the same words.
+            # Reckoned once for each silence, so that it is always shown with the same words.
             self._silence = (heard, self._clock.wall_ms() - int(silent_s * 1000))
         return self._silence[1]
 
     @property
     def warnings(self) -> list[str]:
-        """What somebody who looks at jobs should know about them; nothing while all is well."""
+        """What a user who looks at jobs should know about them; nothing while all is well."""
         since_ms = self.stale_since_ms
         if since_ms is None:
             return []

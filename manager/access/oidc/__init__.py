@@ -1,4 +1,4 @@
-"""Login through an OpenID Connect provider: who somebody is, as the provider says it. It gives no rights by itself.
+"""Login through an OpenID Connect provider: who the user is, as the provider says it. It gives no rights by itself.
 
 id_token.py     what the provider signed, checked as a whole: a name and groups, with what UserInfo says beside it. Pure
 provider.py     what is asked of the provider: where it is, its keys, tokens for a code, UserInfo

@@ -50,7 +50,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a token has to say, and where it says who somebody is."""
+    """What a token has to say, and where it says who the user is."""
 
     issuer: str
     client: str
@@ -91,7 +91,7 @@ def is_whole(claims: Mapping[str, Any], expected: Expected) -> bool:
 
 
 def person_of(claims: Mapping[str, Any], more: Mapping[str, Any], expected: Expected) -> Person:
-    """Who has logged in. OidcError: nobody who could have a name here.
+    """Who has logged in. OidcError: no user who could have a name here.
 
     ``more``: what UserInfo says of the same subject. It counts where the token says nothing; an address and that it is
     verified come from one of the two.

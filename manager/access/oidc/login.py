@@ -18,7 +18,7 @@ from manager.access.oidc.id_token import Expected, Person, UnknownKeyError, clai
 from manager.access.oidc.provider import Provider
 
 WITHIN_S: Final = 600
-"""How long somebody may take at the provider."""
+"""How long a user may take at the provider."""
 MOST_BACK: Final = 1000
 _MOST_REMEMBERED: Final = 10_000
 _COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([0-9]{1,13})\.([A-Za-z0-9_-]{0,1400})")
@@ -83,7 +83,7 @@ class OidcLogin:
         try:
             person = await self._person(begun, query, redirect_uri)
         except BaseException:
-            del self._finished[begun.state]  # nobody was let in; strangers cannot fill it
+            del self._finished[begun.state]  # no user was let in; strangers cannot fill it
             raise
         return Finished(person=person, back=begun.back)
 
@@ -165,7 +165,7 @@ class _Begun:
 
 
 def own_path(text: str) -> str:
-    """The path of ours that a text is, with its query; ``/`` where it is none: nobody is sent to a foreign page.
+    """The path of ours that a text is, with its query; ``/`` where it is none: no browser is sent to a foreign page.
 
     Browsers take a backslash for a slash and leave out control characters, so what has one is none.
     """
