@@ -71,7 +71,7 @@ async def livez(request: web.Request) -> web.Response:
 async def readyz(request: web.Request) -> web.Response:
     """200 while jobs can be saved and listed, else 503; ``?verbose`` says what was seen of each server.
 
-    An unknown caller, or one who uses another name of this manager, gets the status alone: problems name jobs and workers.
+    An unknown caller, or one who uses another name of this manager, gets the status alone: problems name jobs.
     """
     seen_by = await _reader(request)
     report = await request.app[PARTS].health.look(seen_by or NO_RIGHTS)
