@@ -1,16 +1,16 @@
-"""The alert of one job, or of one matter of the system: what an event makes of it, and who is told what.
+"""The alert of one job, or of one matter of the system: what an event makes of it, and which channel gets what.
 
-    none --a problem--> open --a success that is newer--> none        told: the problem; its repeats; that it is over
+    none --a problem--> open --a success that is newer--> none        sent: the problem; its repeats; that it is over
     open, over, open within 15 minutes: flapping --15 minutes without a change--> open, or none
-                                                                      told: that it flaps, hourly; what came of it
+                                                                      sent: that it flaps, hourly; what came of it
 
-A channel is told of an alert once, as soon as something that applies to the job asks for it: ``after`` problems in a
-row, no silence. What a silence holds back is told behind it, where the alert is still open. What is over is told where
+A channel hears of an alert once, as soon as something that applies to the job asks for it: ``after`` problems in a
+row, no silence. What a silence holds back is sent behind it, where the alert is still open. What is over is sent where
 the problem was, silence or not.
 
 Orders decide what is newer (`common.protocol.run.last_order`), no clock: a failure that arrives behind a success that
-is newer is told, and is over at once. What is delivered again is known by (order, kind). Everything here is a function
-of what was stored, so that what is done again after a crash tells the same.
+is newer is sent, and is over at once. What is delivered again is known by (order, kind). Everything here is a function
+of what was stored, so that what is done again after a crash sends the same.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from msgspec.structs import replace
 from common.notices.applying import Applying
 from common.notices.events import Event
 from common.notices.joining import joined
-from common.notices.notice import Notice, NoticeKind, Told, notice_id
+from common.notices.notice import AlertedEvent, Notice, NoticeKind, notice_id
 from common.notices.silences import Silence
 from common.verdicts import FAILURES, EventKind
 
 OPENING: Final = frozenset({
     *FAILURES, EventKind.SILENT, *(kind for kind in EventKind if kind.is_of_the_system)
 })  # fmt: skip
-"""What is a problem until it is over. All others are told by themselves."""
+"""What is a problem until it is over. All others are sent by themselves."""
 FLAPPING_MS: Final = 15 * 60_000
 FLAPS: Final = 3
 """So many changes within that time are flapping."""
@@ -43,7 +43,7 @@ FLAPPING_AGAIN_MS: Final = 3_600_000
 _SEEN: Final = 32
 _SEEN_MS: Final = 3_600_000
 _SLOW_SEEN_MS: Final = 30 * 86_400_000
-"""A run is told as slow once, however long it takes."""
+"""A run is reported as slow once, however long it takes."""
 _MOST_CHANGES: Final = 8
 _SYSTEM: Final = "~"
 """No job's name begins so."""
@@ -62,9 +62,9 @@ class Alert(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     first_run: str = ""
     last_ok_ms: int | None = None
     told: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """Channel to when it was told last."""
+    """Channel to when it heard of it last."""
     held: tuple[str, ...] = ()
-    """Channels that a silence keeps from being told."""
+    """Channels that a silence keeps from hearing of it."""
     is_flapping: bool = False
     is_bad: bool = True
     """Only what flaps can be well at the moment."""
@@ -123,11 +123,11 @@ NOTHING: Final = CameTo()
 
 
 class Tell(Struct, frozen=True, kw_only=True):
-    """Something to be told on a channel."""
+    """Something to be sent on a channel."""
 
     channel: str
     kind: NoticeKind
-    told: Told
+    told: AlertedEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class _Case:
         return Decided(standing=standing, tells=self._tells, ended=self._ended)
 
     def has_seen(self, event: Event) -> bool:
-        """Whether it was delivered before; of the system nothing is, and whatever is open is told once anyway."""
+        """Whether it was delivered before; of the system nothing is, and whatever is open is sent once anyway."""
         if not event.order or not event.job:
             return False
         digest = hashlib.blake2b(f"{event.order} {event.kind}".encode(errors="surrogatepass"), digest_size=8)
@@ -275,7 +275,7 @@ class _Case:
     def tell_once(self, event: Event) -> None:
         for one in self._setting.applying:
             if event.kind in one.on and not self._is_silenced(event, 0, one):
-                self._tell(one.to, NoticeKind.PROBLEM, Told(event=event))
+                self._tell(one.to, NoticeKind.PROBLEM, AlertedEvent(event=event))
 
     def _happened(self, event: Event, ok_ms: int | None) -> None:
         alert = self._alert
@@ -315,7 +315,7 @@ class _Case:
     def _over(self, at_ms: int, order: str = "") -> None:
         alert = self._alert
         assert alert is not None
-        told = Told(
+        told = AlertedEvent(
             event=recovered(alert, at_ms=at_ms, order=order), since_ms=alert.since_ms, last_ok_ms=alert.last_ok_ms,
             in_a_row=alert.count,
         )  # fmt: skip
@@ -364,7 +364,7 @@ class _Case:
     # Telling
 
     def _tell_problem(self, event: Event, *, only: Collection[str] | None = None) -> None:
-        """Those who have not been told of the alert, and ask for such an event; or some of them alone."""
+        """Those that have not heard of the alert, and ask for such an event; or some of them alone."""
         alert = self._alert
         assert alert is not None
         held: dict[str, None] = {}
@@ -384,14 +384,14 @@ class _Case:
         alert = self._alert
         assert alert is not None
         channels = list(channels)
-        told = Told(
+        told = AlertedEvent(
             event=event or alert.event, since_ms=alert.since_ms, last_ok_ms=alert.last_ok_ms,
             in_a_row=max(1, alert.in_a_row), is_flapping=kind is NoticeKind.FLAPPING,
         )  # fmt: skip
         self._tell(channels, kind, told)
         self._alert = replace(alert, told={**alert.told, **dict.fromkeys(channels, self._setting.now_ms)})
 
-    def _tell(self, channels: Iterable[str], kind: NoticeKind, told: Told) -> None:
+    def _tell(self, channels: Iterable[str], kind: NoticeKind, told: AlertedEvent) -> None:
         """Each of them once, whatever asks for it."""
         known = {tell.channel for tell in self._tells if tell.told.event is told.event and tell.kind is kind}
         self._tells += [

@@ -1,4 +1,4 @@
-"""Which rules apply to a job, besides its own ``notify``: who is told of what."""
+"""Which rules apply to a job, besides its own ``notify``: which channel hears of what."""
 
 from __future__ import annotations
 

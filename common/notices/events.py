@@ -1,4 +1,4 @@
-"""What happened to a run, to a job or to the system: something that may be told."""
+"""What happened to a run, to a job or to the system: something that a message may report."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def events_of(
 ) -> tuple[Event, ...]:
     """What a record tells; nearly always nothing.
 
-    ``wanted``: which of ``ASKED_FOR`` somebody asks for. ``spec``: its job as it is now. ``is_tried_again``: another
+    ``wanted``: those of ``ASKED_FOR`` that are wanted. ``spec``: its job as it is now. ``is_tried_again``: another
     attempt follows, so its verdict is no problem yet.
     """
     kinds = list(_kinds_of(record, wanted, spec, is_tried_again=is_tried_again))
@@ -99,11 +99,11 @@ def never_began(record: RunRecord) -> bool:
 def gave_up(record: RunRecord, before: RunRecord | None, *, spec: JobSpec | None = None) -> Event:
     """What such a record tells: the problem of the attempt ``before`` it, as far as its record is there."""
     why = f"the next attempt did not run: {record.reason or record.status}"
-    told = next(iter(events_of(before, spec=spec)), None) if before is not None else None
-    if told is None:
-        [told] = events_of(replace(record, status=Verdict.FAILED), spec=spec)
-        return replace(told, reason=_cut(why))
-    return replace(told, reason=_cut(f"{told.reason}; {why}" if told.reason else why))
+    failure = next(iter(events_of(before, spec=spec)), None) if before is not None else None
+    if failure is None:
+        [failure] = events_of(replace(record, status=Verdict.FAILED), spec=spec)
+        return replace(failure, reason=_cut(why))
+    return replace(failure, reason=_cut(f"{failure.reason}; {why}" if failure.reason else why))
 
 
 def _kinds_of(

@@ -66,7 +66,7 @@ class Host(Kind):
 
 @dataclass(frozen=True)
 class Url(Kind):
-    """Where something is sent to by HTTP. Nobody's name or password is part of it."""
+    """Where something is sent to by HTTP. No name or password is part of it."""
 
     type: str = "text"
     limits: str = f"`http` or `https`, with a host, up to {LONGEST_URL:,} characters"

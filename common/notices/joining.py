@@ -37,7 +37,7 @@ class Content(Struct, frozen=True, kw_only=True, rename="camel"):
     """JSON, for programs."""
     created_ms: int = 0
     thread: str = ""
-    """The same for all that is told of one alert; empty: of none, or of several."""
+    """The same for all messages about one alert; empty: of none, or of several."""
 
 
 class Message(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""A notice: what is to be told on one channel, as it lies in the log store."""
+"""A notice: what is to be sent on one channel, as it lies in the log store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_GROUPS: Final = 50
 
 
 class NoticeKind(StrEnum):
-    """Why it is told."""
+    """Why it is sent."""
 
     PROBLEM = "problem"
     RECOVERED = "recovered"
@@ -41,7 +41,7 @@ class NoticeState(StrEnum):
     """For good: it can be sent again by hand."""
 
 
-class Told(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class AlertedEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """An event, with what its alert knows."""
 
     event: Event
@@ -70,7 +70,7 @@ class Notice(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     channel: str
     kind: NoticeKind
     created_ms: int
-    told: tuple[Told, ...] = ()
+    told: tuple[AlertedEvent, ...] = ()
     """The first ``MOST_TOLD``."""
     groups: tuple[Group, ...] = ()
     """All events, counted; empty where ``told`` has them all."""
@@ -80,7 +80,7 @@ class Notice(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     message: str = ""
     """The id of the message that it went into."""
     error: str = ""
-    """What the server said, where not all went well."""
+    """What the server answered, where not all went well."""
     sent_ms: int | None = None
     tries: int = 0
     """How often its message was put off."""

@@ -50,7 +50,7 @@ class Silence:
     reason: Annotated[str, AnyText(longest=MAX_REASON), about("reason", "why", "the disk is being replaced")] = ""
 
     def covers(self, *, job: str, labels: Mapping[str, str], since_ms: int, now_ms: int) -> bool:
-        """Whether it keeps back what is to be told now of a job's problem that began then. Nothing of the system is."""
+        """Whether it keeps back what is to be sent now of a job's problem that began then. Nothing of the system is."""
         if not job or not self.from_ms <= now_ms < self.until_ms:
             return False
         if self.alert is not None:

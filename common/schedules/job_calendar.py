@@ -1,7 +1,7 @@
 """The days on which a job fires, or does not: a list of dates, and the schedule that it leaves open.
 
 A day is a local one, in the job's time zone. All planned fires stay planned: those on closed days are decided as
-``skipped: calendar``. Whoever looks for the next open one jumps to the next day that is open *and* has a fire: those
+``skipped: calendar``. A search for the next open one jumps to the next day that is open *and* has a fire: those
 days are worked out once, so that a search takes a handful of jumps, however many days there are between.
 
 Pure: standard library and its neighbours. Source: ``docs/reference/fields.md``, field ``calendar``.

@@ -13,7 +13,7 @@ from common.clock import Clock
 from common.errors import EtcronError
 from common.notices.applying import applying_to_system
 from common.notices.events import LONGEST_TEXT, Event
-from common.notices.notice import Notice, NoticeKind, Told, notice_id
+from common.notices.notice import AlertedEvent, Notice, NoticeKind, notice_id
 from common.runlog import RunLog
 from common.verdicts import EventKind
 from manager.http.outgoing import Names, ask
@@ -85,7 +85,7 @@ class LogStoreAway:
         kind = NoticeKind.RECOVERED if event.kind is EventKind.RECOVERED else NoticeKind.SYSTEM
         return Notice(
             id=notice_id(f"log-store-away/{event.kind}/{since_ms}", channel), channel=channel, kind=kind,
-            created_ms=self._clock.wall_ms(), told=(Told(event=event, since_ms=since_ms),),
+            created_ms=self._clock.wall_ms(), told=(AlertedEvent(event=event, since_ms=since_ms),),
         )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from common.json_text import dumps
 from common.notices.alerts import key_of
 from common.notices.events import Event
 from common.notices.joining import Content, groups_of, joined, message_id
-from common.notices.notice import Notice, NoticeKind, Told, notice_id
+from common.notices.notice import AlertedEvent, Notice, NoticeKind, notice_id
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.runlog import RunLog
@@ -174,7 +174,7 @@ def facts_of(notice: Notice, about: About, public_url: str | None) -> dict[str, 
     return facts
 
 
-def sentence(told: Told) -> str:
+def sentence(told: AlertedEvent) -> str:
     """What happened, with the reason in a few words."""
     event = told.event
     about = line(event.job or event.subject or "the system", 100)
@@ -207,7 +207,7 @@ def digest_words(notice: Notice) -> str:
     return f"{notice.total:,} events: {', '.join(parts)}" if len(parts) > 1 else parts[0]
 
 
-def _headline(told: Told, kind: NoticeKind) -> str:
+def _headline(told: AlertedEvent, kind: NoticeKind) -> str:
     name = line(told.event.job or told.event.subject, 100)
     if kind is NoticeKind.FLAPPING:
         return f"{name} fails and recovers, again and again"
@@ -225,7 +225,7 @@ def _reason(event: Event, headline: str) -> str:
     return "; ".join(one for one in dict.fromkeys(words) if one and not headline.endswith(f": {one}"))
 
 
-def _rows(told: Told, kind: NoticeKind, about: About) -> Iterator[tuple[str, str]]:
+def _rows(told: AlertedEvent, kind: NoticeKind, about: About) -> Iterator[tuple[str, str]]:
     event, spec = told.event, about.spec
     if event.job:
         yield "Job", line(event.job)
@@ -267,7 +267,7 @@ def _of_the_run(event: Event, about: About) -> Iterator[tuple[str, str]]:
         yield "Attempt", str(event.attempt)
 
 
-def _event(told: Told, about: About) -> dict[str, Any]:
+def _event(told: AlertedEvent, about: About) -> dict[str, Any]:
     event = told.event
     return {
         "kind": str(event.kind), "job": event.job, "subject": event.subject, "runId": event.run,
@@ -279,7 +279,7 @@ def _event(told: Told, about: About) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _links(told: Told | None, about: About, public_url: str | None) -> list[dict[str, str]]:
+def _links(told: AlertedEvent | None, about: About, public_url: str | None) -> list[dict[str, str]]:
     """Those that the job brings, the run, the job, and silence; none changes anything by being opened."""
     given = about.spec.links if about.spec is not None else ()
     links = [{"title": line(one.title, 80), "url": one.url} for one in given]
@@ -302,7 +302,7 @@ def _tone(notice: Notice) -> str:
     return "neutral" if kinds <= _GOOD | _NEUTRAL else "bad"
 
 
-def _thread(told: Told | None) -> str:
+def _thread(told: AlertedEvent | None) -> str:
     """Mails of one alert stand together."""
     return "" if told is None or told.since_ms is None else notice_id(str(told.since_ms), key_of(told.event))
 

@@ -12,7 +12,7 @@ from playwright.async_api import Browser
 from common.jobs.reader import parse_job
 from common.notices.events import Event
 from common.notices.joining import joined
-from common.notices.notice import Group, Notice, NoticeKind, Told, notice_id, trial_notice
+from common.notices.notice import AlertedEvent, Group, Notice, NoticeKind, notice_id, trial_notice
 from common.verdicts import EventKind
 from manager.console.pages import templates_in
 from manager.notices.plain import last_lines
@@ -33,16 +33,16 @@ psycopg.OperationalError: connection failed: server closed the connection unexpe
 """
 
 
-def told(kind: EventKind, number: int = 0, **event: Any) -> Told:
+def told(kind: EventKind, number: int = 0, **event: Any) -> AlertedEvent:
     made = Event(
         kind=kind, at_ms=AT, job=f"nightly-report-{number}" if number else "nightly-report", worker="worker-3",
         run="nightly-report@1790000000000#1", plan_ms=AT - 61_000, start_ms=AT - 60_700, end_ms=AT,
         zone="Europe/Berlin", **event,
     )  # fmt: skip
-    return Told(event=made, since_ms=AT - 2 * DAY_MS, last_ok_ms=AT - 3 * DAY_MS, in_a_row=3)
+    return AlertedEvent(event=made, since_ms=AT - 2 * DAY_MS, last_ok_ms=AT - 3 * DAY_MS, in_a_row=3)
 
 
-def notice(kind: NoticeKind, *events: Told) -> Notice:
+def notice(kind: NoticeKind, *events: AlertedEvent) -> Notice:
     return Notice(id=notice_id("x", "ops"), channel="ops", kind=kind, created_ms=AT, told=events)
 
 
@@ -65,7 +65,7 @@ NOTICES = {
         ),
     ]),
     "test": trial_notice("ops", by="ann", now_ms=AT),
-    "worker": notice(NoticeKind.SYSTEM, Told(event=Event(
+    "worker": notice(NoticeKind.SYSTEM, AlertedEvent(event=Event(
         kind=EventKind.WORKER_DOWN, at_ms=AT, subject="worker-3", reason="nothing was heard of it for 10 s"))),
 }  # fmt: skip
 

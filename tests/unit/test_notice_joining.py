@@ -22,11 +22,11 @@ from common.notices.joining import (
 from common.notices.notice import (
     MOST_GROUPS,
     MOST_TOLD,
+    AlertedEvent,
     Group,
     Notice,
     NoticeKind,
     NoticeState,
-    Told,
     notice_id,
 )
 from common.verdicts import EventKind
@@ -38,11 +38,11 @@ HOUR_MS = 3_600_000
 SAYS = Content(subject="s", text="t", html="h", facts="{}")
 
 
-def told(number: int, kind: EventKind = EventKind.FAILED, worker: str = "w1") -> Told:
-    return Told(event=Event(kind=kind, at_ms=NOW + number, job=f"job-{number}", worker=worker))
+def told(number: int, kind: EventKind = EventKind.FAILED, worker: str = "w1") -> AlertedEvent:
+    return AlertedEvent(event=Event(kind=kind, at_ms=NOW + number, job=f"job-{number}", worker=worker))
 
 
-def notice(number: int, *events: Told, **changes: object) -> Notice:
+def notice(number: int, *events: AlertedEvent, **changes: object) -> Notice:
     made = Notice(
         id=notice_id(str(number), "ops"), channel="ops", kind=NoticeKind.PROBLEM, created_ms=NOW + number,
         told=events or (told(number),),

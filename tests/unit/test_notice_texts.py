@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from common.notices.channels import Channel, ChannelKind
 from common.notices.events import Event
 from common.notices.joining import Content, Message
-from common.notices.notice import Notice, NoticeKind, Told
+from common.notices.notice import AlertedEvent, Notice, NoticeKind
 from common.verdicts import EventKind
 from manager.notices.command import environment
 from manager.notices.email import as_mail, as_sent
@@ -131,8 +131,8 @@ def test_a_run_gets_at_most_64_kib() -> None:
     assert "ETCRON_NOTICE_JSON" not in given
 
 
-def _of(kind: EventKind, subject: str = "", since_ms: int | None = None, **job: Any) -> Told:
-    return Told(event=Event(kind=kind, at_ms=90_000, subject=subject, **job), since_ms=since_ms)
+def _of(kind: EventKind, subject: str = "", since_ms: int | None = None, **job: Any) -> AlertedEvent:
+    return AlertedEvent(event=Event(kind=kind, at_ms=90_000, subject=subject, **job), since_ms=since_ms)
 
 
 @pytest.mark.parametrize(("kind", "told", "headline"), [
@@ -142,11 +142,11 @@ def _of(kind: EventKind, subject: str = "", since_ms: int | None = None, **job: 
     (NoticeKind.REPEAT, [_of(EventKind.FAILED, job="i"), _of(EventKind.FAILED, job="j")], "still: 2 failed"),
     (NoticeKind.DIGEST, [_of(EventKind.WORKER_DOWN, "w1"), _of(EventKind.WORKER_DOWN, "w2")], "worker down (2)"),
 ])  # fmt: skip
-def test_a_headline_says_what_is_so(kind: NoticeKind, told: list[Told], headline: str) -> None:
+def test_a_headline_says_what_is_so(kind: NoticeKind, told: list[AlertedEvent], headline: str) -> None:
     notice = Notice(id="n", channel="ops", kind=kind, created_ms=90_000, told=tuple(told))
     assert facts_of(notice, About(now_ms=90_000), None)["headline"] == headline
 
 
 def test_each_event_has_words_of_its_own() -> None:
-    said = {sentence(Told(event=Event(kind=kind, at_ms=0, job="j"))) for kind in EventKind}
+    said = {sentence(AlertedEvent(event=Event(kind=kind, at_ms=0, job="j"))) for kind in EventKind}
     assert len(said) == len(EventKind)

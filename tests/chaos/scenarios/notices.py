@@ -36,7 +36,7 @@ from common.instants import to_ms
 from common.notices.channels import CHANNEL
 from common.notices.events import Event
 from common.notices.forms import Stored
-from common.notices.notice import Notice, NoticeKind, NoticeState, Told, notice_id
+from common.notices.notice import AlertedEvent, Notice, NoticeKind, NoticeState, notice_id
 from common.protocol.keys import Keys
 from common.runlog import RunLog
 from common.verdicts import EventKind
@@ -85,7 +85,7 @@ class Story:
             new.append(
                 Notice(
                     id=notice_id(str(count), channel), channel=channel, kind=NoticeKind.PROBLEM, created_ms=wall_ms(),
-                    told=(Told(event=event),),
+                    told=(AlertedEvent(event=event),),
                 )
             )  # fmt: skip
         self.notices += new

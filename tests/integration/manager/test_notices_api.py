@@ -11,7 +11,7 @@ import pytest
 
 from common.access.rights import Role
 from common.notices.events import Event
-from common.notices.notice import Notice, NoticeKind, NoticeState, Told
+from common.notices.notice import AlertedEvent, Notice, NoticeKind, NoticeState
 from common.notices.silences import LONGEST_MS
 from common.verdicts import EventKind
 from tests.support.access import Accessing, as_administrator
@@ -353,8 +353,8 @@ async def test_silence_by_labels_needs_the_role_on_all_that_they_select(place: P
 def a_notice(number: int, state: NoticeState) -> Notice:
     event = Event(kind=EventKind.FAILED, at_ms=number, job="backup", reason="exit status 3")
     return Notice(
-        id=f"{number:032}", channel="ops", kind=NoticeKind.PROBLEM, created_ms=number, told=(Told(event=event),),
-        state=state, error="550 no such user" if state is NoticeState.FAILED else "",
+        id=f"{number:032}", channel="ops", kind=NoticeKind.PROBLEM, created_ms=number,
+        told=(AlertedEvent(event=event),), state=state, error="550 no such user" if state is NoticeState.FAILED else "",
     )  # fmt: skip
 
 

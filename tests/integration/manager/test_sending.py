@@ -22,7 +22,7 @@ from common.notices.channels import CHANNEL
 from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.joining import Content, Message
-from common.notices.notice import Notice, NoticeKind, NoticeState, Told, notice_id, trial_notice
+from common.notices.notice import AlertedEvent, Notice, NoticeKind, NoticeState, notice_id, trial_notice
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
 from common.protocol.saved_job import SavedJob
@@ -120,7 +120,7 @@ def failed(number: int = 0, *, channel: str = "ops", job: str = "", **event: Any
     )  # fmt: skip
     return Notice(
         id=notice_id(str(number), channel), channel=channel, kind=NoticeKind.PROBLEM, created_ms=NOW + number,
-        told=(Told(event=told, since_ms=NOW, last_ok_ms=NOW - 1000),),
+        told=(AlertedEvent(event=told, since_ms=NOW, last_ok_ms=NOW - 1000),),
     )  # fmt: skip
 
 
