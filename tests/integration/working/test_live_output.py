@@ -213,7 +213,12 @@ async def test_gaps_are_told_and_nothing_else_is_missing(live: Live, command: st
     assert record["outputBytes"] == size
     assert (events[-1].kind, events[-1].data) == ("end", {"status": "success"})
     _, _, tail = record["output"].rpartition(" bytes cut ...\n")
-    assert text.endswith(tail[-10_000:])
+    if "\N{REPLACEMENT CHARACTER}" in tail:
+        # The record has one for several bytes: of what a stream has from there some may come twice, and all of it comes.
+        last = iter(text[-11_000:])
+        assert all(character in last for character in tail[-10_000:])
+    else:
+        assert text.endswith(tail[-10_000:])
     assert missing < size
     assert int([event.id for event in events if event.id is not None][-1]) == size
 
