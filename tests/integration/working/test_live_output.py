@@ -214,7 +214,7 @@ async def test_gaps_are_told_and_nothing_else_is_missing(live: Live, command: st
     assert (events[-1].kind, events[-1].data) == ("end", {"status": "success"})
     _, _, tail = record["output"].rpartition(" bytes cut ...\n")
     if "\N{REPLACEMENT CHARACTER}" in tail:
-        # The record has one for several bytes: of what a stream has from there some may come twice, and all of it comes.
+        # The record has one for several bytes: of what comes from there some may come twice, and all of it comes.
         last = iter(text[-11_000:])
         assert all(character in last for character in tail[-10_000:])
     else:
