@@ -68,7 +68,7 @@ def pools(items: Sequence[pytest.Item]) -> tuple[Pool, Pool, Pool]:
     return (
         Pool(_batches(clusters), processes=3, niceness=0),
         Pool(_batches(browsers), processes=2, niceness=5),
-        Pool(_batches(others), processes=4, niceness=10),
+        Pool(_batches(others), processes=5, niceness=10),
     )
 
 
