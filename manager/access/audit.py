@@ -4,9 +4,9 @@
                                '-> head: etcd, the log of this process (each minute)
 
 Nothing waits for it but the answer to a change, which waits up to a quarter of a second until the change is on the
-disk, and not at all once the disk was slower than that. So whoever had an answer finds its entry after a crash of this
-manager, unless `problems` said meanwhile that the disk is behind. Memory is bounded: what finds no room is counted, and
-the next entry says how many were lost.
+disk, and not at all once the disk was slower than that. So a caller who had an answer finds its entry after a crash of
+this manager, unless `problems` reported meanwhile that the disk is behind. Memory is bounded: what finds no room is
+counted, and the next entry has the number of those lost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 MOST_IN_MEMORY: Final = 10_000
 HEAD_EVERY_S: Final = 60.0
 _NOTES: Final = 100
-"""Taken at a time, of those that others have left in etcd."""
+"""Taken at a time, of those that `etcron admin` has left in etcd."""
 _A_BATCH: Final = 500
 _A_DELIVERY: Final = 200
 _ANSWER_WAITS_S: Final = 0.25
@@ -94,7 +94,7 @@ class Audit:
             outcome=Outcome.DONE,
         ))  # fmt: skip
 
-    # What others ask
+    # What the manager asks of it
 
     def note(self, note: Note) -> None:
         """It will be an entry, once the disk takes it."""
@@ -113,7 +113,7 @@ class Audit:
             self.note(first)
 
     async def settled(self) -> None:
-        """What was noted is on the disk; or the disk is slow, or behind, and nobody waits for it."""
+        """What was noted is on the disk; or the disk is slow, or behind, and the call does not wait for it."""
         if not self._keeps_up or self._written >= self._noted:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -135,7 +135,7 @@ class Audit:
         return len(self._queue)
 
     def problems(self, *, log_store_is_away: bool = False) -> list[str]:
-        """What somebody has to see to."""
+        """What an operator has to mend."""
         return list(self._problems(log_store_is_away))
 
     def _problems(self, log_store_is_away: bool) -> Iterator[str]:

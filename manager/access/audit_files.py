@@ -4,7 +4,7 @@
         chain                 the chain's name: host and 16 hex digits, made once
         <first>.entries       a line each: hash, blank, text; new files as they grow
         delivered             up to which entry the log store has them
-        *.aside               what did not fit together; a new chain was begun, whose first entry says so
+        *.aside               what did not fit together; the first entry of a new chain names it
 
 A chain goes on over restarts. Where its files do not hold together any more, or know less of it than etcd does (they
 were put back to an older state, or copied to another machine), a new one begins, and names its predecessor.
@@ -220,7 +220,7 @@ class ChainFiles:
                 raise DamagedError(f"entry {entry.seq} in {self._segments[-1].path.name} does not follow")
             before = entry
         assert before is not None, "a segment has a line"
-        # Of the segments before, the names tell how many they hold; what the log store has need not be here.
+        # The names of the segments before show how many entries they hold; what the log store has need not be here.
         delivered = min(max(delivered, self._segments[0].first - 1), before.seq)
         self.head = Head(
             chain=self.head.chain, seq=before.seq, hash=before.hash, delivered=delivered, ms=before.note.ms
@@ -259,7 +259,7 @@ def _entries(segment: _Segment, start: int = 0, first: int | None = None) -> Ite
 
 
 def _cut_to_lines(segment: _Segment) -> int:
-    """How long it is without the part of a line at its end, which no caller was told of."""
+    """How long it is without the part of a line at its end, of which no caller has the answer."""
     data = segment.path.read_bytes()
     segment.size = data.rfind(b"\n") + 1
     if segment.size < len(data):
@@ -268,7 +268,7 @@ def _cut_to_lines(segment: _Segment) -> int:
 
 
 def _append_durably(segment: _Segment, data: bytes) -> None:
-    # Opened anew each time: an error of fsync is told once, and to those who had the file open.
+    # Opened anew each time: the kernel reports an error of fsync once, to those who had the file open.
     descriptor = os.open(segment.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.ftruncate(descriptor, segment.size)  # what an earlier failure may have left

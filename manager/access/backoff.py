@@ -1,8 +1,8 @@
-"""How often somebody may try to log in: the first few at once, then one in a while.
+"""How often a caller may try to log in: the first few at once, then one in a while.
 
 Counted by account, by address, by both together, and by device. An account's tries come back faster than one address
 uses them up, so others who fail at an account from one place lock its user out there alone. A browser that has logged
-in as somebody before has tries of its own, which others never use up. A try counts when it begins, so that many at
+in as this user before has tries of its own, which others never use up. A try counts when it begins, so that many at
 once are no way around it; one that succeeds is given back. In memory, of this manager, and bounded.
 """
 
@@ -17,7 +17,7 @@ from manager.http.allowances import network_of
 from manager.http.errors import RequestError
 
 MOST_KNOWN: Final = 20_000
-"""Of accounts, of addresses and of devices each: beyond, whoever tried longest ago is forgotten."""
+"""Of accounts, of addresses and of devices each: beyond, the one that tried longest ago is forgotten."""
 
 
 class Tries:

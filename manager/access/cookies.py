@@ -1,7 +1,7 @@
-"""The cookies of a login: their names, what a request says in them, and how they are set.
+"""The cookies of a login: their names, what a request carries in them, and how they are set.
 
 Over TLS the name begins with ``__Host-``: a browser takes such a cookie from this very host only, never without TLS.
-Without TLS, a cookie goes to the programs on every port of the host, so its name has the port, and it lets nobody in
+Without TLS, a cookie goes to the programs on every port of the host, so its name has the port, and it opens nothing
 without a second secret. Such a program may also set a cookie of our name for a longer path, beside which ours counts
 no more: then the browser forgets all that it has sent by this name, and the next login is good.
 """
@@ -42,7 +42,7 @@ class Cookies:
         return "__Host-etcron" if self.is_secure(request) else f"etcron_session_{_port(request)}"
 
     def device(self, request: web.Request) -> str:
-        """The name of the cookie by which a browser that has logged in before is known; it lets nobody in."""
+        """The name of the cookie by which a browser that has logged in before is known; it is no login."""
         return "__Host-etcron-device" if self.is_secure(request) else f"etcron_device_{_port(request)}"
 
     def set(self, request: web.Request, response: web.Response, *, secret: str, device: str | None, for_s: int) -> None:
@@ -55,7 +55,7 @@ class Cookies:
             self._set(request, response, self.device(request), device, _DEVICE_S)
 
     def forget(self, request: web.Request, response: web.StreamResponse, name: str) -> None:
-        """The browser deletes it; also of an answer whose head is nearly sent. Given twice, whoever has set them."""
+        """The browser deletes it; also of an answer whose head is nearly sent. Given twice, all of them."""
         self._forget(response, name, _paths(request) if len(_given(request, name)) > 1 else ("/",))
 
     def _forget(self, response: web.StreamResponse, name: str, paths: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ class Cookies:
 
 
 def given_cookie(request: web.Request, name: str, *, longest: int = LONGEST) -> str | None:
-    """What a cookie says; LoginNeededError where it is given twice, as a program on another port may have set one."""
+    """A cookie's value; LoginNeededError where it is given twice, as a program on another port may have set one."""
     found = _given(request, name)
     if len(found) > 1:
         raise LoginNeededError(f"Cookie: {name} is given more than once, so another program has set one; log in again")

@@ -1,13 +1,13 @@
-"""Who there is, what they may do and what lets them in, as etcd has it: held in memory, in step by a watch.
+"""Users, their rights and their credentials, as etcd has them: held in memory, in step by a watch.
 
     mirror of <prefix>-auth/ --> users, services, bindings, tokens, sessions, links
                                      |
-    a token or a session ------------+--> whose it is (Identity) --> what that allows (Rights)
+    a token or a session ------------+--> its owner (Identity) --> what it allows (Rights)
 
-A right that is taken away in etcd is gone here with the event that tells of it, and whoever listens for ends (an open
-stream of events) is told at once. Nobody is asked during a call: identifying costs a look into a dictionary.
+A right that is taken away in etcd is gone here with the watch event, and what runs on it (an open stream of events) is
+ended at once. No call asks etcd: identifying its caller costs a look into a dictionary.
 
-While etcd is silent, what it said last holds: for changes for 10 seconds, for reading for five minutes.
+While etcd is silent, its last state holds: for changes for 10 seconds, for reading for five minutes.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CHANGES_S: Final = 10.0
-"""Without a word of etcd for so long, nothing is changed by anybody: a right may have been taken away."""
+"""After so long without a word of etcd, changes are refused: a right may have been taken away."""
 READS_S: Final = 300.0
-"""And nothing is read."""
+"""And reads."""
 _STALE_S: Final = 5.0
 _FIRST_READING_S: Final = 2.0
 _TIMINGS: Final = MirrorTimings(progress_s=1.0, silence_s=8.0)
 _LOOK_S: Final = 0.5
-"""How often it is looked whether somebody who is listened for has come to an end by time."""
+"""How often expired sessions and tokens are looked for."""
 _ON_ITS_WAY_S: Final = 0.2
 _MOST_REMEMBERED: Final = 10_000
 
@@ -54,7 +54,7 @@ Ended = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held(Generic[T]):
-    """A record, with the revisions of its key, by which it is told apart from a later one of the same name."""
+    """A record, with the revisions of its key, which distinguish it from a later one of the same name."""
 
     record: T
     made_at: int
@@ -123,7 +123,7 @@ class Directory:
         return None if silent_s < _STALE_S else self._clock.wall_ms() - int(silent_s * 1000)
 
     async def ready(self, changes: bool = False) -> None:
-        """Return where what is known is new enough to let somebody in by it; UnavailableError."""
+        """Return where what is known is new enough to let a caller in by it; UnavailableError."""
         if not self._mirror.synced.is_set():
             try:
                 async with asyncio.timeout(_FIRST_READING_S):
@@ -196,7 +196,7 @@ class Directory:
         )  # fmt: skip
 
     def is_good_session(self, held: Held[Session]) -> bool:
-        """Whether it lets anybody in."""
+        """Whether it is valid."""
         session = held.record
         if self._is_over(session.expires_ms):
             return False
@@ -212,8 +212,8 @@ class Directory:
         )
 
     def _is_of_provider(self, subject: Subject) -> bool:
-        """Whether a login provider's word still stands for somebody: there need be no record, but one that is disabled,
-        unreadable or has a password, and so is somebody else, ends it. A record may be younger than the session.
+        """Whether a login provider's user is still good: there need be no record, but one that is disabled,
+        unreadable or has a password, and so is another user's, ends it. A record may be younger than the session.
         """
         user = self.users.get(subject.name)
         if user is None:
@@ -221,13 +221,13 @@ class Directory:
         return not user.record.disabled and user.record.password is None
 
     def subjects_of(self, subject: Subject) -> frozenset[Subject]:
-        """What bindings may be of, for who it is: a user counts as their groups, too."""
+        """What its bindings may be of: a user counts as their groups, too."""
         held = self.users.get(subject.name) if subject.kind is SubjectKind.USER else None
         groups = () if held is None else held.record.groups
         return frozenset({subject, *(Subject(SubjectKind.GROUP, name) for name in groups)})
 
     def _is_good(self, subject: Subject, *, since: int) -> bool:
-        """Whether a credential that was made at this revision still stands for somebody.
+        """Whether a credential of this subject, made at this revision, is still good.
 
         Another user may have got the name of a deleted one: what was made before them is not theirs.
         """
@@ -286,7 +286,7 @@ class Directory:
                 return rights
 
     def rights_by_bindings(self, subjects: frozenset[Subject]) -> Rights:
-        """What the bindings give to who counts as these."""
+        """What the bindings give to a caller who counts as these."""
         return Rights(tuple(binding.grant for binding in self.bindings_of(subjects)), self._guarded)
 
     def bindings_of(self, subjects: frozenset[Subject]) -> list[Binding]:
@@ -310,7 +310,7 @@ class Directory:
         digest = self._session_of.get(session_id)
         return None if digest is None else self.sessions.get(digest)
 
-    # Who comes to an end
+    # Ends of sessions, tokens and rights
 
     @contextmanager
     def watched(self, identity: Identity, ended: Ended) -> Iterator[None]:
@@ -384,7 +384,7 @@ class Directory:
             case "sessions":
                 self._take_session(name, kv)
             case _:
-                pass  # links are asked of etcd; the heads of audit chains concern nobody here
+                pass  # links are asked of etcd; the heads of audit chains are not for here
 
     def _take_session(self, digest: str, kv: KeyValue | None) -> None:
         before = self.sessions.pop(digest, None)
@@ -396,7 +396,7 @@ class Directory:
             self._session_of[session.id] = digest
 
     def _set_aside(self, kind: str, name: str, error: ValueError) -> None:
-        """What cannot be read grants nothing, and lets nobody in."""
+        """What cannot be read grants nothing, and is no login."""
         held: Mapping[str, dict[str, Any]] = {
             "users": self.users, "services": self.services, "bindings": self.bindings, "tokens": self.tokens,
         }  # fmt: skip
@@ -405,7 +405,7 @@ class Directory:
         else:
             held[kind].pop(name, None)
         if kind == "users":
-            with suppress(ValueError):  # nobody can have this name
+            with suppress(ValueError):  # no user can have this name
                 self._unreadable.add(Subject(SubjectKind.USER, name))
         shown = "" if kind == "sessions" else f" {name[:60]!r}"
         extra = {"action": "access.unreadable", "kind": kind, "error": str(error)}

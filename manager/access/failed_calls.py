@@ -12,8 +12,8 @@ from common.access.audit_chain import Note, Outcome
 
 WINDOW_MS: Final = 60_000
 MOST_KINDS: Final = 100
-"""Of one minute, of callers by one way; what else comes is counted together, whoever it was. So those whom nobody knows
-cannot hide what somebody who is known was refused.
+"""Of one minute, of callers by one way; what else comes is counted together. So a flood of unknown callers cannot hide
+what a known one was refused.
 """
 
 

@@ -1,9 +1,9 @@
-"""The guard: finds out who calls, and turns away who may not. Every call passes it.
+"""The guard: identifies the caller, and refuses one without the rights. Every call passes it.
 
-    a credential -> a way (session, token, socket, ...) says whose it is -> bindings -> rights -> what the call needs
+    a credential -> a way (session, token, socket, ...) -> whose it is -> bindings -> rights -> what the call needs
 
 The ways are asked in turn; the first that knows its credential in a request decides. A credential that is wrong ends
-the call: it never falls back to another way, by which the same caller might pass as somebody else.
+the call: it never falls back to another way, by which the same caller might pass as another.
 
 What a caller may do with the one job or run that a call is about is not known here: handlers and use cases look at the
 labels of each object that they touch (``Rights`` of `common.access.rights`).
@@ -43,7 +43,7 @@ class Way(Protocol):
 
 
 class Standing(Protocol):
-    """What is known of who is known."""
+    """What is known of a known caller."""
 
     def rights_of(self, identity: Identity) -> Rights:
         """What their bindings give them."""
@@ -104,12 +104,12 @@ class Access:
 
 
 def access_guard(access_of: Callable[[web.Request], Access]) -> Middleware:
-    """The middleware: 401 for who is not known, 403 for who may not."""
+    """The middleware: 401 for an unknown caller, 403 for one without the rights."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.match_info.http_exception is not None:
-            return await handler(request)  # there is no such call, which everybody may know
+            return await handler(request)  # there is no such call, which is no secret
         need = need_of(request.match_info.handler)
         if need is None:
             raise ForbiddenError(
@@ -133,7 +133,7 @@ def access_guard(access_of: Callable[[web.Request], Access]) -> Middleware:
 
 
 def credential_of(request: web.Request) -> str:
-    """Whose call it is, as one text: apart from those of all others. Empty: nobody knows."""
+    """Whose call it is, as one text: distinct from those of all others. Empty: the caller is unknown."""
     caller = request.get(CALLER)
     if caller is None or caller.identity is None:
         return ""
@@ -158,7 +158,7 @@ def check_need(need: Need, caller: Caller, mode: AuthMode) -> None:
 
 
 def _note_refusal(request: web.Request, need: Need, caller: Caller) -> None:
-    """``auth: warn`` lets everybody in, and lists who would have been refused."""
+    """``auth: warn`` lets every caller in, and logs those whom ``required`` would refuse."""
     try:
         check_need(need, Caller(
             name=caller.name, identity=caller.identity, rights=caller.own_rights, own_rights=caller.own_rights
@@ -172,7 +172,7 @@ def _note_refusal(request: web.Request, need: Need, caller: Caller) -> None:
 
 
 def is_browser(request: web.Request) -> bool:
-    """Whether a page sends the call, as far as its headers tell."""
+    """Whether a page sends the call, by its headers."""
     return "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
 
 

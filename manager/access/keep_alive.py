@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 IDLE_S: Final = 1800
 """A session that is not used for so long is over."""
 _EACH_S: Final = 60.0
-"""How often etcd hears that a session is used."""
+"""How often the lease of a session in use is kept alive."""
 _MOST: Final = 10_000
 
 
@@ -47,7 +47,7 @@ class SessionKeepAlive:
         self._used.put_nowait(lease)
 
     async def run(self) -> None:
-        """Tell etcd, for ever."""
+        """Keep the leases alive, for ever."""
         while True:
             lease = await self._used.get()
             try:

@@ -1,10 +1,10 @@
-"""The ways by which system users of this machine are known without a password: the kernel says who they are.
+"""The ways by which system users of this machine are known without a password: the kernel identifies them.
 
     Unix socket      its peer, by uid and groups: the manager's own user and root may do everything, others have
                      bindings of uid:N and gid:N, or are refused
     TCP, loopback    a connection that the manager's own user made (``trustOwner``): the owner
 
-A request that is passed on for somebody else says so in a header, and is nobody's here: its proxy's user is not the
+A request that is passed on for another user has a header that says so, and is unknown here: its proxy's user is not the
 caller. Proxies that send no such header have to run as a user without rights.
 """
 
@@ -28,7 +28,7 @@ class SocketWay:
     """A caller through the Unix socket."""
 
     def __init__(self, *, proxy_uid: int | None = None) -> None:
-        """``proxy_uid``: of the proxy that names users; nobody is let in as the proxy itself."""
+        """``proxy_uid``: of the proxy that names users; the proxy itself is not let in."""
         self._owners = frozenset({os.geteuid(), _ROOT})
         self._proxy_uid = proxy_uid
 

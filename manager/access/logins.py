@@ -1,7 +1,7 @@
 """Logging in: by a password, or by a link that works once.
 
 A name that there is not, a user without a password and one who is disabled cost the same work as a wrong password, and
-get the same answer. How often somebody may try: :mod:`manager.access.backoff`. A cookie that the browser brings is
+get the same answer. How often a caller may try: :mod:`manager.access.backoff`. A cookie that the browser brings is
 never adopted: each login is a new session under a new secret.
 """
 
@@ -41,12 +41,12 @@ from manager.http.errors import RequestError
 _log = logging.getLogger(__name__)
 
 LINK_S: Final = 600
-"""A link is good for so long, unless said."""
+"""A link is good for so long by default."""
 MOST_STRANGERS: Final = 20
 """Logins with neither a browser nor a password that is known, checked or waiting at a time; beyond, 503."""
 _OF_A_NETWORK: Final = 5
-"""Of these, and of those that are known, at a time from one address; its others wait for them, and nobody else does.
-What succeeds counts as no try: so whoever has a password could take all places for ever.
+"""Of these, and of those that are known, at a time from one address; only others from there wait for them.
+What succeeds counts as no try: so a user with a password could take all places for ever.
 """
 _NONCE_BYTES: Final = 16
 
@@ -60,7 +60,7 @@ class From:
     secure: bool
     """Whether it comes over TLS."""
     device: str | None = None
-    """What its device cookie says."""
+    """Its device cookie."""
     session: Held[Session] | None = None
     """What it was logged in with before, which ends."""
 
@@ -83,11 +83,11 @@ class Logins:
         self._one_stranger = asyncio.Lock()
         """Of the two passwords that are compared at a time, one place is left to known browsers and passwords."""
         self._networks: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        """By address, while somebody logs in from there."""
+        """By address, during logins from there."""
 
     @property
     def takes_passwords(self) -> bool:
-        """Whether anybody has one."""
+        """Whether any user has one."""
         return any(held.record.password is not None for held in self._directory.users.values())
 
     async def by_password(self, name: str, password: str, by: From) -> tuple[Opened, str]:
@@ -99,9 +99,9 @@ class Logins:
         held = self._directory.users.get(name)
         user = None if held is None or held.record.disabled else held.record
         tried = self._backoff.begin(account=name, address=by.address, device=_known_device(user, by.device))
-        # Who is sent away (503) has used a try, too: it tells that the password is none that was right before.
+        # A refusal (503) uses a try, too: it shows that the password is none that was right before.
         if not await self._is_right(user, password, by=by, is_known=_known_device(user, by.device) is not None):
-            who = name if held is not None else "a name that there is not"  # which may be somebody's password
+            who = name if held is not None else "a name that there is not"  # which may be a user's password
             extra = {"action": "login.failed", "caller": who, "address": by.address}
             _log.warning("a login as %s from %s failed", who, by.address, extra=extra)
             raise RequestError(401, "the name or the password is wrong", code="login-failed")
@@ -122,8 +122,8 @@ class Logins:
     async def by_link(self, secret: str, by: From) -> tuple[Opened, str]:
         """The session that a one-time link is for, and why that was made.
 
-        RequestError: 401, there is no such link (any more); 429. Nobody guesses one, so only what is no link counts as
-        a try: others at the same address, as jobs on this machine are, never keep out who has one.
+        RequestError: 401, there is no such link (any more); 429. No caller guesses one, so only what is no link counts
+        as a try: others at the same address, as jobs on this machine are, never keep out the user who has one.
         """
         await self._directory.ready(True)
         key = self._keys.link(digest_of(secret))
@@ -149,17 +149,17 @@ class Logins:
         return opened, link.reason
 
     def through_provider(self, address: str) -> Try:
-        """The login provider is about to be asked for somebody: a try until it has let them in. RequestError: 429.
+        """A try that begins before the login provider is asked, and is given back at success. RequestError: 429.
 
-        Anybody can have it asked, and it answers so many of us at a time.
+        Any caller can have it asked, and it answers so many of us at a time.
         """
         return self._backoff.begin(account=None, address=address)
 
     async def change_password(self, subject: Subject, old: str, new: str, by: From) -> Opened:
         """The user has another password; their other sessions are over, and this one is a new one.
 
-        RequestError: 401, the old one is wrong; InvalidInputError: the new one is not taken; ForbiddenError: whoever
-        this is has none.
+        RequestError: 401, the old one is wrong; InvalidInputError: the new one is not taken; ForbiddenError: the
+        caller has none.
         """
         await self._directory.ready(True)
         held = self._directory.users.get(subject.name) if subject.kind is SubjectKind.USER else None
@@ -205,7 +205,7 @@ async def make_link(
 ) -> str:  # fmt: skip
     """The secret of a link that lets its holder log in once, as ``subject``. Keep it out of logs, URLs and arguments.
 
-    ``role``: the session has this role on everything, whatever the bindings say (first start, last resort).
+    ``role``: the session has this role on everything, whatever the bindings give (first start, last resort).
     """
     secret = secrets.token_hex(SECRET_BYTES)
     link = Link(subject=subject, role=role, reason=reason, created_ms=now_ms, session_ms=session_s * 1000)
@@ -215,7 +215,7 @@ async def make_link(
 
 
 def new_device(user: User) -> str:
-    """What a browser that has logged in is known by: signed with what nobody but the managers knows. With another
+    """What a browser that has logged in is known by: signed with what only the managers know. With another
     password it is known no more.
     """
     nonce = secrets.token_hex(_NONCE_BYTES)

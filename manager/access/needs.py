@@ -1,12 +1,12 @@
-"""What each call needs, said beside its handler; a handler that says nothing is not reached at all.
+"""What each call needs, declared at its handler; a handler without a declaration is not reached at all.
 
-@anonymous                             for everybody: probes, the login, the console's empty pages
-@known                                 whoever is known, also without any binding
-@own                                   the same, for what belongs to the caller: their sessions and tokens
-@needs(Role.VIEWER)                    whoever has this role on something; the handler looks at each object
-@needs(Role.ADMIN, everywhere=True)    whoever has this role on everything
-@needs(..., guarded=True)              the same also where no login is asked for, so that nobody makes themselves
-                                       an administrator before it is
+@anonymous                             for every caller: probes, the login, the console's empty pages
+@known                                 for a known caller, also without any binding
+@own                                   the same, for the caller's own sessions and tokens
+@needs(Role.VIEWER)                    for a caller with this role on something; the handler checks each object
+@needs(Role.ADMIN, everywhere=True)    for a caller with this role on everything
+@needs(..., guarded=True)              the same also where no login is required, so that no caller becomes an
+                                       administrator before it is
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Need:
 
 
 def declare(need: Need) -> Callable[[H], H]:
-    """Says it of a handler."""
+    """A decorator: the handler needs this."""
 
     def said(handler: H) -> H:
         setattr(handler, _ATTRIBUTE, need)
@@ -57,12 +57,12 @@ own: Final = declare(Need(guarded=True))
 
 
 def needs(role: Role, *, everywhere: bool = False, guarded: bool = False) -> Callable[[H], H]:
-    """Says it of a handler."""
+    """A decorator: the handler needs this role."""
     return declare(Need(role=role, everywhere=everywhere, guarded=guarded))
 
 
 def need_of(handler: object) -> Need | None:
-    """What a handler said; None: it said nothing."""
+    """What a handler declares; None: nothing."""
     need = getattr(handler, _ATTRIBUTE, None)
     return need if isinstance(need, Need) else None
 

@@ -4,8 +4,8 @@ argon2id in the parameters that OWASP names (19 MiB, two passes, one lane), some
 is not takes as long as one that there is: its password is compared with the hash of nothing.
 
 Of a password that was right since the process began, 12 bits of a keyed digest stay in memory. So in a flood of wrong
-ones a right one can be told at once (and of 4,096 wrong ones one), and be compared before those that wait. They decide
-who waits, never who gets in.
+ones a right one is recognised at once (and of 4,096 wrong ones one), and compared before those that wait. They decide
+which login waits, never which succeeds.
 """
 
 from __future__ import annotations

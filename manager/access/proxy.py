@@ -29,13 +29,13 @@ _REFUSED: Final = "the login is refused: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyWay:
-    """Whom the proxy names."""
+    """The user whom the proxy names."""
 
     user_header: str
     groups_header: str | None = None
     secret: bytes | None = field(default=None, repr=False)
     by_certificate: bool = False
-    """The handshake took a client's certificate only of whom ``proxyCa`` names."""
+    """The handshake took only a client's certificate that ``proxyCa`` signed."""
     certificate_name: str | None = None
     uid: int | None = None
     groups_of: Callable[[Subject], frozenset[Subject]] = lambda user: frozenset({user})
@@ -44,7 +44,7 @@ class ProxyWay:
     """Which system user calls through the Unix socket; None: the call did not come through it."""
 
     async def __call__(self, request: web.Request) -> Identity | None:
-        """Whom it names; None: no user. LoginNeededError: another than the proxy names one, or it names no user."""
+        """The user; None: none. LoginNeededError: another than the proxy names one, or it names no user."""
         named = request.headers.getall(self.user_header, ())
         groups = request.headers.getall(self.groups_header, ()) if self.groups_header else ()
         secrets = request.headers.getall(SECRET_HEADER, ())

@@ -1,7 +1,7 @@
-"""The last resort, on a manager's host, with its configuration: nobody is asked for a login, etcd is written directly.
+"""The last resort, on a manager's host, with its configuration: without a login, written directly to etcd.
 
-Whoever can read a manager's configuration can write to etcd, and so may do everything anyway; this gives them a way of
-doing it that is recorded.
+A user who can read a manager's configuration can write to etcd, and so may do everything anyway; this gives them a way
+that is recorded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def create_administrator(config: ManagerConfig, name: str, password: str, 
     """A user who may do everything; the audit will have it.
 
     ConflictError: there is an administrator, or the name is taken.
-    InvalidInputError: nobody may have this password. UnavailableError.
+    InvalidInputError: no user may have this password. UnavailableError.
     """
     passwords = Passwords()
     if (problem := await passwords.problem(password, field="password")) is not None:
@@ -99,7 +99,7 @@ def _who() -> str:
 
 
 async def _at_once(_: int) -> None:
-    """No manager has to be told: the next login asks etcd."""
+    """No manager has to know: the next login asks etcd."""
 
 
 def recoveries(directory: Directory, *, now_ms: int) -> list[Session]:

@@ -31,7 +31,7 @@ MOST_OF_A_USER: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A new session. Its secrets are told to the browser, and kept nowhere."""
+    """A new session. Its secrets are sent to the browser, and kept nowhere."""
 
     session: Session
     secret: str = field(repr=False)

@@ -36,7 +36,7 @@ _SWEEP_S: Final = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A new token; its text is told to whoever made it, and kept nowhere."""
+    """A new token; its text is shown once to its maker, and kept nowhere."""
 
     token: Token
     text: str = field(repr=False)
@@ -88,7 +88,7 @@ class Tokens:
         return held.record
 
     async def revoke(self, token: Token, *, by: str) -> None:
-        """It lets nobody in any more, on all managers within a second."""
+        """The token is no longer valid, on all managers within a second."""
         txn = logins.end([self._keys.token(token.id)])
         answer = await answered(partial(self._etcd.txn, txn), self._patience())
         await self._directory.has_reached(answer.revision)

@@ -66,7 +66,7 @@ class SessionWay:
     """A session in a cookie."""
 
     def __init__(self, directory: Directory, cookies: Cookies, *, used: Callable[[Held[Session]], None]) -> None:
-        """``used``: hears of each use, by which a session does not become idle."""
+        """``used``: called with each use, by which a session does not become idle."""
         self._directory = directory
         self._cookies = cookies
         self._used = used
@@ -90,7 +90,7 @@ class SessionWay:
         return identity
 
     async def held(self, request: web.Request) -> Held[Session] | None:
-        """The session of the cookie, which by itself lets nobody in; None: there is no cookie. LoginNeededError."""
+        """The session of the cookie, which by itself is no login; None: there is no cookie. LoginNeededError."""
         secret = given_cookie(request, self._cookies.session(request))
         if secret is None:
             return None

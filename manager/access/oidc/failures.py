@@ -17,12 +17,12 @@ class Why(StrEnum):
     UNFIT = "token-unfit"
     NAME = "name-unfit"
     TAKEN = "name-taken"
-    """A local user with a password, or who is disabled, has the name."""
+    """A local user who has a password, or is disabled, has the name."""
     GROUPS = "too-many-groups"
     TOO_MANY = "too-many-logins"
     """Too many from this address have failed."""
     ETCRON = "etcron-away"
-    """The provider said yes, and no session could be made."""
+    """The provider let the user in, and no session could be made."""
 
 
 class OidcError(EtcronError):

@@ -1,7 +1,7 @@
-"""What the provider signed, checked as a whole: who has logged in, or why that is not believed. Pure.
+"""What the provider signed, checked as a whole: the user who has logged in, or why that is not believed. Pure.
 
-OpenID Connect Core 1.0, 3.1.3.7; RFC 8725. The key is one of the provider's own, chosen by us: what the token's head
-says of keys and where to find them is not followed, and its algorithm is one of a list without ``none`` and HMAC.
+OpenID Connect Core 1.0, 3.1.3.7; RFC 8725. The key is one of the provider's own, chosen by us: keys and addresses of
+keys in the token's head are not followed, and its algorithm is one of a list without ``none`` and HMAC.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class UnknownKeyError(OidcError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Who has logged in."""
+    """The user who has logged in."""
 
     name: str
     """Fits ``user:<name>``."""
@@ -50,7 +50,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a token has to say, and where it says who the user is."""
+    """The claims that a token must have, and the names of those that identify the user."""
 
     issuer: str
     client: str
@@ -79,21 +79,21 @@ def keys_of(document: object) -> list[jwk.Key]:
 
 
 def claims_of(token: str, keys: Sequence[jwk.Key], expected: Expected) -> Mapping[str, Any]:
-    """What the token says. OidcError: it is not believed; UnknownKeyError: not with these keys."""
+    """The token's claims. OidcError: it is not believed; UnknownKeyError: not with these keys."""
     claims = _claims(token, keys)
     _check(claims, expected)
     return claims
 
 
 def is_whole(claims: Mapping[str, Any], expected: Expected) -> bool:
-    """Whether the token itself says the name and the groups."""
+    """Whether the token itself has the name and the groups."""
     return claims.get(expected.name_claim) is not None and expected.groups_claim in claims
 
 
 def person_of(claims: Mapping[str, Any], more: Mapping[str, Any], expected: Expected) -> Person:
-    """Who has logged in. OidcError: no user who could have a name here.
+    """The user who has logged in. OidcError: none who could have a name here.
 
-    ``more``: what UserInfo says of the same subject. It counts where the token says nothing; an address and that it is
+    ``more``: UserInfo's claims of the same subject. They count where the token has none; an address and that it is
     verified come from one of the two.
     """
     of_name = more if claims.get(expected.name_claim) is None else claims

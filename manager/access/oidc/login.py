@@ -26,7 +26,7 @@ _COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([0-9]{1,13})\.([A-Za-z0-9_-]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """What a browser is told that begins a login."""
+    """What a browser that begins a login is sent."""
 
     url: str
     """At the provider."""
@@ -39,7 +39,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """Who came back, and where they were before."""
+    """The user who came back, and the page they were on before."""
 
     person: Person
     back: str
@@ -75,7 +75,7 @@ class OidcLogin:
         return Begun(url=f"{metadata.authorization}{joint}{query}", cookie=begun.cookie)
 
     async def finish(self, cookie: str | None, query: Mapping[str, str], *, redirect_uri: str) -> Finished:
-        """Who came back from the provider with this. OidcError: it does not belong together, or is not believed."""
+        """The user who came back with this. OidcError: it does not belong together, or is not believed."""
         begun = self._begun(cookie, redirect_uri)
         if not hmac.compare_digest(query.get("state", "").encode(errors="replace"), begun.state.encode()):
             raise OidcError(Why.STALE, "the answer is of another login than the one that this browser has begun")
@@ -141,7 +141,7 @@ class _Begun:
     started_ms: int
     back: str
     at: str
-    """Whom it is with, and where it comes back to."""
+    """The provider, the client, and where it comes back to."""
 
     @property
     def cookie(self) -> str:

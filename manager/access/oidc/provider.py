@@ -53,7 +53,7 @@ class Metadata:
     by_body: bool
     """Whether it wants the client's secret in the body, and not in a header."""
     names_issuer: bool
-    """Whether it says in the way back who it is (RFC 9207)."""
+    """Whether it names itself in the way back (RFC 9207)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -82,7 +82,7 @@ class Provider:
         self, issuer: str, client: str, *, secret_file: Path | None, ca: Path | None, clock: Clock,
         within_s: float = _WITHIN_S,
     ) -> None:  # fmt: skip
-        """``ca``: who signs its certificate, in place of those whom this machine trusts."""
+        """``ca``: signs its certificate, in place of those that this machine trusts."""
         self.issuer = issuer
         self.client = client
         self._secret_file = secret_file
@@ -96,7 +96,7 @@ class Provider:
         self._names = Names()
 
     async def metadata(self) -> Metadata:
-        """Where its parts are; OidcError: it does not say."""
+        """Where its parts are. OidcError: it has no answer."""
         async with self._reading:
             kept = self._kept
             if kept.metadata is None or self._clock.monotonic() - kept.read_at > _KEPT_S:
@@ -137,7 +137,7 @@ class Provider:
         return Tokens(id_token=token, access=access if fits else None)
 
     async def user_info(self, tokens: Tokens, *, subject: str) -> Mapping[str, Any]:
-        """What it says of the subject of the ID token beside that; nothing where it has no UserInfo. OidcError."""
+        """Its further claims of the ID token's subject; none where it has no UserInfo. OidcError."""
         place = (await self.metadata()).user_info
         if place is None or tokens.access is None:
             return {}
