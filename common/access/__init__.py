@@ -1,6 +1,6 @@
-"""Who may do what, as values: subjects, roles, bindings, and what a caller may do by them.
+"""Access rights, as values: subjects, roles, bindings, and what a caller may do by them.
 
-    subjects.py     who can be given rights: users, groups, service accounts, system users and groups
+    subjects.py     what can be given rights: users, groups, service accounts, system users and groups
     selectors.py fields.py
                     which labels a right reaches; as users write them
     rights.py       roles and bindings; what a caller's bindings allow, and why they do not
@@ -8,7 +8,7 @@
     accounts.py     users and service accounts, as they are stored
     credentials.py  tokens, sessions and one-time links, as they are stored
     masks.py        values that a caller may not read
-    callers.py      who is calling, and by which way
+    callers.py      the caller, and the way by which they are known
     audit_chain.py audit_diff.py
                     the audit: entries that hold each other; what a change to a job came to
 

@@ -1,7 +1,7 @@
 """Users and service accounts, as they are stored.
 
 A user is a person who logs in with a password, or through a login provider; a service account has tokens alone. What
-either may do stands in bindings. Reading is strict: a record that is not one of ours lets nobody in.
+either may do stands in bindings. Reading is strict: a record that is not one of ours is no login.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class User:
     changed_ms: int
 
     def __post_init__(self) -> None:
-        """ValueError where nobody can have this name, or these groups."""
+        """ValueError where no user can have this name, or these groups."""
         _ = self.subjects
         if len(self.groups) > MOST_GROUPS:
             raise ValueError(f"has more than {MOST_GROUPS} groups")
@@ -138,7 +138,7 @@ class Service:
 
 
 def misleading(names: Iterable[str]) -> list[str]:
-    """Those that would look like another one where they are shown; who makes a name refuses them."""
+    """Those that would look like another one where they are shown; a new name of them is refused."""
     return [name for name in names if name != name.strip() or not name or any(map(_misleads, name))]
 
 

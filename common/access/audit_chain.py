@@ -4,8 +4,8 @@
 
 The hash is the SHA-256 of the entry's text, which holds everything but the hash itself, the one before among it. So a
 change, a removal in the middle, another order and an insertion break the chain; a removal at the end, and a chain that
-was written anew as a whole, do not fit the head. Whoever can write to both can forge both: this finds tampering, it
-does not prevent it.
+was written anew as a whole, do not fit the head. A writer of both can forge both: this finds tampering, it does not
+prevent it.
 
 Pure: no clock, no I/O.
 """
@@ -154,7 +154,7 @@ class Head:
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """Goes along one chain as it is kept, and says where it stops to be whole; may be laid aside between entries."""
+    """Goes along one chain as it is kept, and finds its first break; may be laid aside between entries."""
 
     chain: str
     seq: int = 0
@@ -163,7 +163,7 @@ class Walk:
     """The first break; what lies behind it is not looked at."""
 
     def take(self, text: str, said_hash: str, head: Head | None, *, fits: bool = True) -> None:
-        """The next entry as it is kept, with the hash beside it, and whether all else beside it says the same."""
+        """The next entry as it is kept, with the hash beside it, and whether all else beside it fits."""
         if self.problem is not None:
             return
         try:

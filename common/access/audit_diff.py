@@ -18,7 +18,7 @@ _MOST_FIELDS: Final = 60
 def changes_of(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:
     """By field what it was (``from``) and what it is (``to``); of a field that is new or gone only one of them.
 
-    Values of ``env`` are masked: their names, and which of them have changed, are told.
+    Values of ``env`` are masked: their names are kept, and which of them have changed.
     """
     old, new = before or {}, after or {}
     changed = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
@@ -44,7 +44,7 @@ def masked(value: object) -> object:
 
 
 def brief(value: object) -> object:
-    """The value, or the beginning of a long one with its digest, so that two of them can be told apart."""
+    """The value, or the beginning of a long one with its digest, which distinguishes two of them."""
     text = value if isinstance(value, str) else dumps(value)
     if len(text) <= _LONGEST:
         return value

@@ -1,4 +1,4 @@
-"""Who is calling, by which way, and whether that has to be known."""
+"""The caller, the way by which they are known, and whether they have to be."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AuthMode(StrEnum):
 
     OFF = "off"
     WARN = "warn"
-    """As `off`; the log lists who would have been refused."""
+    """As `off`; the log lists the calls that `required` would refuse."""
     REQUIRED = "required"
 
 
@@ -27,7 +27,7 @@ class Via(StrEnum):
     SESSION = "session"
     TOKEN = "token"
     SOCKET = "socket"
-    """The Unix socket: the kernel says which system user calls."""
+    """The Unix socket: the kernel names the system user."""
     OWNER = "owner"
     """The system user as whom this manager runs calls, through the Unix socket or over loopback; or root does, through
     the socket."""
@@ -40,7 +40,7 @@ _GROUPS: Final = (SubjectKind.GROUP, SubjectKind.GID)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a credential says is calling."""
+    """The caller, as their credential identifies them."""
 
     name: str
     """As records, logs and the audit name them, e.g. ``alice`` or ``alice (token ci)``."""
@@ -52,19 +52,19 @@ class Identity:
 
     @property
     def subject(self) -> Subject | None:
-        """Who it is, beside the groups."""
+        """The caller without their groups."""
         return next((one for one in self.subjects if one.kind not in _GROUPS), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who is calling, and what they may do."""
+    """The caller, and what they may do."""
 
     name: str
     """What a change that they make is recorded under."""
     rights: Rights
     """On jobs, runs and workers."""
     own_rights: Rights
-    """By their bindings, for what is guarded even where no login is asked for: users, bindings, tokens, audit."""
+    """By their bindings, for what is guarded even where no login is required: users, bindings, tokens, audit."""
     identity: Identity | None = None
-    """None: nobody knows who it is."""
+    """None: the caller is unknown."""

@@ -1,6 +1,6 @@
-"""What lets somebody in: tokens, sessions and one-time links, as they lie in etcd.
+"""Credentials: tokens, sessions and one-time links, as they lie in etcd.
 
-Of a secret only its SHA-256 is kept: it has 256 bits, so nobody finds it by trying. A token is written
+Of a secret only its SHA-256 is kept: it has 256 bits, so it is not found by trying. A token is written
 ``etcron_<id>_<secret>``; the key of a session and of a link is the digest of its secret.
 """
 
@@ -31,7 +31,7 @@ _MALFORMED: Final = (LookupError, TypeError, AttributeError, ValueError, Recursi
 
 
 class SessionWay(StrEnum):
-    """How somebody logged in."""
+    """How a user logged in."""
 
     PASSWORD = "password"
     OIDC = "oidc"
@@ -79,7 +79,7 @@ class Token:
 
     @classmethod
     def from_json(cls, value: bytes, *, id: str) -> Self:  # noqa: A002 - it is its name
-        """Read one; ValueError where it is none. What is left out lets nobody in."""
+        """Read one; ValueError where it is none. What is left out grants nothing."""
         try:
             document = json.loads(value)
             owner, role = Subject.parse(document["owner"]), document["role"]
@@ -100,16 +100,16 @@ class Session:
     """Lets a browser, or a command line that logged in, in."""
 
     id: str
-    """For lists and for revoking it; it lets nobody in."""
+    """For lists and for revoking it; it is no secret."""
     second: str = field(repr=False)
     """The digest of the second secret, which a page sends as a header where its cookie reaches other programs too."""
     subject: Subject
-    """Who logged in: a user, or a system user whose one-time link it was."""
+    """A user, or the system user whose one-time link it was."""
     groups: tuple[str, ...] = ()
-    """As a login provider has told them; those of a user of this etcron's own stand at the user."""
+    """As a login provider named them; those of a user of this etcron's own stand at the user."""
     way: SessionWay
     role: Role | None = None
-    """Given by a one-time link for the last resort: this role on everything, whatever the bindings say."""
+    """Given by a one-time link for the last resort: this role on everything, whatever the bindings give."""
     proof: str | None = field(default=None, repr=False)
     """The digest of the password's hash by which it was opened: with another password it is over."""
     created_ms: int
@@ -131,7 +131,7 @@ class Session:
 
     @classmethod
     def from_json(cls, value: bytes) -> Self:
-        """Read one; ValueError where it is none. What is left out lets nobody in."""
+        """Read one; ValueError where it is none. What is left out grants nothing."""
         try:
             document = json.loads(value)
             role, proof = document["role"], document["proof"]
@@ -150,7 +150,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """Lets somebody log in once, without a password: at the first start, and as the last resort."""
+    """Lets a user log in once, without a password: at the first start, and as the last resort."""
 
     subject: Subject
     role: Role | None = None

@@ -35,7 +35,7 @@ class Role(StrEnum):
     ADMIN = "admin"
 
     def covers(self, needed: Role) -> bool:
-        """Whether who has this role may do what needs the other."""
+        """Whether this role allows what needs the other."""
         return _RANKS[self] >= _RANKS[needed]
 
 
@@ -123,7 +123,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What some rights let a caller know of; callers with equal ones are told the same."""
+    """What some rights let a caller know of; callers with equal ones are shown the same."""
 
     everything: bool
     broken: bool
@@ -140,7 +140,7 @@ class Rights:
 
     grants: tuple[Grant, ...] = ()
     guarded: frozenset[str] = field(default=frozenset(), compare=False)
-    """Labels by which all bindings that there are say which jobs editors reach: a caller gives a job such a label only
+    """Labels by which any binding limits the jobs that editors reach: a caller gives a job such a label only
     where they are bound to its value, so a worker's rules for secrets may go by it.
     """
 
@@ -164,7 +164,7 @@ class Rights:
     def may(self, role: Role, labels: Mapping[str, str] | None) -> bool:
         """Whether the caller has this role on what has these labels.
 
-        None: nobody can read them, as of a key that is no job: only an administrator of everything may do anything.
+        None: they cannot be read, as of a key that is no job: only an administrator of everything may do anything.
         """
         if labels is None:
             return self.has_everywhere(Role.ADMIN)
@@ -185,7 +185,7 @@ class Rights:
 
     @property
     def sees_unlabelled(self) -> bool:
-        """Whether the caller may know of what nobody can read labels of: a key that is no job, say."""
+        """Whether the caller may know of what has no readable labels, e.g. a key that is no job."""
         return self.has_everywhere(Role.ADMIN)
 
     @property
@@ -221,7 +221,7 @@ class Rights:
     def check_spec(self, role: Role, spec: JobSpec) -> None:
         """Return where one binding as a whole lets a job like this be saved, or start to fire again.
 
-        ForbiddenError says what stands in the way. It looks at nothing that is stored.
+        ForbiddenError names what stands in the way. It looks at nothing that is stored.
         """
         unfit = [grant.unfit(spec) for grant in self.grants if grant.role.covers(role)]
         if None in unfit:
@@ -232,8 +232,8 @@ class Rights:
     def check_save(self, spec: JobSpec, before: Mapping[str, str] | None, *, is_new: bool) -> None:
         """Return where the caller may save this job in place of one with the labels ``before``.
 
-        The job itself is looked at first: what it is refused for is the same, whatever has its name. Then an editor is
-        told that the name is taken, and nothing more of a job that they may not know of.
+        The job itself is looked at first: what it is refused for is the same, whatever has its name. Then an
+        editor learns that the name is taken, and nothing more of a job that they may not know of.
         """
         self.check_spec(Role.EDITOR, spec)
         kept = before if before is not None and self.may(Role.EDITOR, before) else {}
@@ -257,7 +257,7 @@ class Rights:
 
 
 def guarded_labels(bindings: Iterable[Binding]) -> frozenset[str]:
-    """Those by which bindings say which jobs their editors reach."""
+    """Those by which bindings limit the jobs that their editors reach."""
     editing = (one.grant.labels.wanted for one in bindings if one.grant.role.covers(Role.EDITOR))
     return frozenset(label for wanted in editing for label in wanted or ())
 

@@ -60,7 +60,7 @@ class Selector:
         return self.wanted is None or all(labels.get(label) in values for label, values in self.wanted.items())
 
     def holds(self, asked: Mapping[str, Collection[str]]) -> bool:
-        """Whether whatever ``asked`` selects is reached: it names each of our labels, with values of ours alone."""
+        """Whether all that ``asked`` selects is reached: it names each of our labels, with values of ours alone."""
         if self.wanted is None:
             return True
         return all(asked.get(label) and values.issuperset(asked[label]) for label, values in self.wanted.items())

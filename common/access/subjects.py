@@ -1,4 +1,4 @@
-"""Who can be given rights."""
+"""Users, groups and accounts that can be given rights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Subject:
     name: str
 
     def __post_init__(self) -> None:
-        """ValueError where nobody can have this name."""
+        """ValueError where none can have this name."""
         if not _FORMS[self.kind].fullmatch(self.name):
             raise ValueError(f"{self.name[:60]!r} is no name of a {self.kind}")
 

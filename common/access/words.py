@@ -16,7 +16,7 @@ _MAY: Final = {
 
 
 def binding_words(grant: Grant) -> str:
-    """One sentence, without who."""
+    """One sentence, without the subject."""
     said = f"{_MAY[grant.role]} {_jobs(grant.labels)}"
     if grant.role is Role.ADMIN and grant.labels.is_all:
         said += ", workers, users and bindings"
