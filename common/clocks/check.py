@@ -1,18 +1,18 @@
-"""Whether this process may trust its own clock: what the steward's comparison says of it, and what it sees itself.
+"""Whether this process may trust its own clock: by the steward's comparison, and by its own watch.
 
     trusted      --the comparison has it certainly beyond the bound--> off
                  --the wall clock leaves the boot clock--> jumped
     off, jumped  --the comparison has the clock as it is now within the bound--> trusted
     off          --the same, of a clock that cannot have moved so far without a jump--> off: the others have moved
-                 --nobody has compared it for two minutes in which etcd answered--> trusted
+                 --not compared for two minutes in which etcd answered--> trusted
     jumped       --there are fewer than three clocks, and it was never compared--> trusted at once; where it leapt
                    ahead, once the kernel calls it synchronised
 
-A process that nobody compares is trusted while its clock does not jump. While it is off or has jumped, ``fault`` says
-why, and nothing may be decided or saved. Reading etcd in vain changes no verdict.
+A process that is not compared is trusted while its clock does not jump. While it is off or has jumped, ``fault`` has
+the reason, and nothing may be decided or saved. Reading etcd in vain changes no verdict.
 
 Two minutes, since stewards change, and beats of a machine under load come late: the others may be drained, restarted
-and slow one after the other, and nobody is compared meanwhile. Not for ever, since a fleet on a slow etcd would never
+and slow one after the other, and no clock is compared meanwhile. Not for ever, since a fleet on a slow etcd would never
 fire again once NTP has set its clocks.
 """
 
@@ -41,7 +41,7 @@ _SOON_S: Final = 1.0
 _NEW_S: Final = 60.0
 """For so long after its start, others may be starting too: a comparison may be just about to begin."""
 STALE_S: Final = 30.0
-"""A comparison that has not been written anew for so long says nothing any more."""
+"""A comparison that has not been written anew for so long no longer counts."""
 _UNCOMPARED_S: Final = 120.0
 LEAP_S: Final = 60.0
 """A jump ahead by more is a leap: what it passed over could not be taken back, so it is not believed at once."""
@@ -68,7 +68,7 @@ class ClockCheck:
         is_patient: bool = False,
     ) -> None:
         """``process``: the name of its beat. ``is_patient``: where enough others beat, its first decision waits 15 s
-        though there is no comparison yet: of a worker, who would start commands early, not of who answers people.
+        though there is no comparison yet: of a worker, which would start commands early, not of a manager.
 
         ``on_change``: is awaited with each new fault, None when it is over; also once after each jump.
         """
@@ -82,7 +82,7 @@ class ClockCheck:
         self._on_change = on_change
         self._told: str | None = None
         self._has_to_tell = False
-        """Whether the fault may have been looked at since it was told: a jump changes it at once."""
+        """Whether the fault may have been looked at since it was reported: a jump changes it at once."""
         self._wake = asyncio.Event()
         self._newest: Clocks | None = None
         """However old; None: none was read."""
@@ -93,7 +93,7 @@ class ClockCheck:
         self._first_s: float | None = None
         self._first_for_s = 0.0
         self._is_judged = False
-        """Whether it was compared, or nobody is."""
+        """Whether it was compared, or no clock is."""
         self._has_others = False
         """Whether enough others beat when it began that a comparison is to come, though there is none yet."""
         self._was_compared = False
@@ -117,7 +117,7 @@ class ClockCheck:
 
     @property
     def is_vouched_for(self) -> bool:
-        """Whether the wall clock is right as far as anybody can tell: it was compared since its last jump, or there are
+        """Whether the wall clock is right as far as is known: it was compared since its last jump, or there are
         too few clocks to compare it with. Trusted for want of a comparison is not enough."""
         return self.fault is None and (not self._has_jumped or self._are_too_few)
 
@@ -126,7 +126,7 @@ class ClockCheck:
         return self._newest is not None and not self._newest.are_enough
 
     def jumped(self, by_s: float) -> None:
-        """The wall clock has left the boot clock: what was measured before says nothing of it any more."""
+        """The wall clock has left the boot clock: what was measured before no longer counts."""
         leaps = by_s > LEAP_S or (self._has_leapt and by_s > -LEAP_S)
         self._has_jumped, self._has_leapt, self._is_judged = True, leaps, False
         self._doubted_s = self._clock.monotonic()
@@ -242,7 +242,7 @@ class ClockCheck:
         return moved_ms > self._max_skew_ms + own.within_ms + before.within_ms
 
     def _own(self) -> Measured | None:
-        """What the comparison says of this clock as it is now; None: nothing, or nothing that tells after a jump."""
+        """This clock in the comparison, as it is now; None: it is not in it, or not precisely enough after a jump."""
         clocks = self.clocks
         own = None if clocks is None else clocks.measured.get(self._process)
         if own is None or own.clock != self._watch.name:
@@ -251,7 +251,7 @@ class ClockCheck:
         return own if tells else None
 
     def _may_be_trusted(self) -> bool:
-        """Of a clock that has jumped or was found off, and that nobody compares."""
+        """Of a clock that has jumped or was found off, and is not compared."""
         if self._clock.monotonic() - self._doubted_s >= _UNCOMPARED_S:
             return True
         is_alone = self._are_too_few and not self._was_compared

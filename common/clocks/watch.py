@@ -1,4 +1,4 @@
-"""A wall clock that leaves the boot clock has jumped: whoever plans by it is told, before it is read again."""
+"""A wall clock that leaves the boot clock has jumped: the planner learns of it before it reads the clock again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ClockWatch:
     """Compares this process's two clocks, once a second and whenever its `WatchedClock` is read."""
 
     def __init__(self, clock: Clock, *, max_skew_ms: int, on_jump: Callable[[float], None]) -> None:
-        """``on_jump``: is told by how many seconds, within a reading of the clock; must not read much or block."""
+        """``on_jump``: called with the seconds, within a reading of the clock; must not read much or block."""
         self._clock = clock
         self._max_skew_s = max_skew_ms / 1000
         self._on_jump = on_jump
@@ -40,7 +40,7 @@ class ClockWatch:
             self.look()
 
     def look(self) -> int:
-        """Tells of a jump beyond the skew that is allowed, once for each; the wall clock, in ms, after that."""
+        """Calls ``on_jump`` for a jump beyond the allowed skew, once for each; the wall clock, in ms, after that."""
         wall_ms = self._clock.wall_ms()
         if abs(wall_ms / 1000 - self._clock.boottime() - self._offset_s) > self._max_skew_s:
             by_s = self._now_s() - self._offset_s
@@ -67,7 +67,7 @@ class ClockWatch:
 
 
 class WatchedClock:
-    """The same clocks; who reads the wall clock has it looked at first, so that nobody decides by one that jumped."""
+    """The same clocks; reading the wall clock looks for a jump first, so that nothing is decided by one that jumped."""
 
     def __init__(self, clock: Clock, watch: ClockWatch) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
-"""Events of the system: what is wrong with workers, clocks, etcd and the steward, as etcd and our own looks say.
+"""Events of the system: what is wrong with workers, clocks, etcd and the steward, by etcd and our own looks.
 
-What is wrong is compared with the alerts that are open: what is new is an event, and so is what is over. So whoever is
-the notifier next goes on where the last one left off. What nobody can tell at the moment, as etcd is away, stays.
+What is wrong is compared with the alerts that are open: what is new is an event, and so is what is over. So the
+next notifier goes on where the last one left off. What is unknown at the moment, as etcd is away, stays.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _LOOKS: Final[Mapping[EventKind, int]] = {
     EventKind.WORKER_DOWN: 2, EventKind.WORKER_REFUSING: 6, EventKind.CLOCK_OFF: 2, EventKind.NO_LEADER: 12,
     EventKind.SPOOL_FILLING: 6, EventKind.ETCD_FULL: 1, EventKind.ETCD_MEMBER_AWAY: 6,
 }  # fmt: skip
-"""In so many looks one after the other a matter has to be seen: what passes by itself wakes nobody."""
+"""In so many looks one after the other a matter has to be seen: what passes by itself is not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What etcd and this manager say."""
+    """The state of etcd and of this manager."""
 
     workers: Sequence[SeenWorker]
     has_steward: bool
@@ -87,7 +87,7 @@ class SystemEvents:
                 clocks=await self._inventory.clocks(), etcd_full=self._fullness(),
                 etcd_away=self._members_away(), now_ms=self.now_ms(),
             )  # fmt: skip
-            # Where its channel is gone, nobody says any more that its messages go.
+            # Where its channel is gone, no later success will end its alert.
             gone = [
                 key for key, alert in there.items()
                 if alert.event.kind is EventKind.NOTICES_FAILING
@@ -128,7 +128,7 @@ def _of_worker(worker: SeenWorker, now_ms: int, there: Mapping[str, Alert]) -> I
     if member is None:
         if past is not None and past.left in (None, Left.GONE):
             down = _event(EventKind.WORKER_DOWN, name, f"its session has ended, on host {past.host}", past.seen_ms)
-            # What has been gone for long is nothing new to whoever updates.
+            # A worker gone for long is no news after an update of etcron.
             if key_of(down) in there or now_ms - past.seen_ms < _HOUR_MS:
                 yield down
         return

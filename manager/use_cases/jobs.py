@@ -2,15 +2,15 @@
 
     read what is there -> plan the edit -> settle it
                             ^                |-- carried out               done
-                            +----------------|-- certainly not             somebody was faster: plan on what is there
+                            +----------------|-- certainly not             overtaken: plan on what is there
                             +----------------'-- in doubt, and overtaken   the same; but the first edit may have been
                                                                            carried out, whatever comes of that
 
-Everything ends within `patience_s`, with an answer that says what is known.
+Everything ends within `patience_s`, with an answer that has what is known.
 
-What the caller may do is asked of the job that was read, at the revision that the transaction compares: somebody who
-gives the job other labels meanwhile makes the edit be judged anew. A job that the caller may not know of is as one that
-there is not, but for its name: a save says that it is taken.
+The caller's rights are checked on the job that was read, at the revision that the transaction compares: a change of the
+job's labels meanwhile makes the edit be judged anew. A job that the caller may not know of is as one that there is not,
+but for its name: a save reports that it is taken.
 
 A key under ``jobs/`` that no job can be called by, put there with another tool, is listed, and can be deleted. It may
 have any bytes for a name: with spaces, slashes, or none that are UTF-8 (those stand in the text as Python's
@@ -82,7 +82,7 @@ class RefuseWrongClock(Protocol):
 
 
 async def trust_clock(decided_ms: int | None = None) -> None:
-    """For who has nothing to compare the clock with."""
+    """Where there is nothing to compare the clock with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +273,7 @@ class JobService:
         return warnings, _warnings_of(plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=""))
 
     async def pause(self, name: str, *, by: str, rights: Rights, reason: str | None = None) -> Changed:
-        """The job fires no more, and says since when, by whom, why; what runs goes on. NotFoundError: no such job."""
+        """The job fires no more, and shows since when, by whom, why; what runs goes on. NotFoundError: no such job."""
         check_name(name)
 
         def plan(stored: Stored) -> Edit | None:

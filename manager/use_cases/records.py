@@ -16,7 +16,7 @@ from common.protocol.txn import Guards, KeyValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damaged:
-    """A record that is not one of ours: it gives nothing to anybody, and can be removed."""
+    """A record that is not one of ours: it grants nothing, and can be removed."""
 
     name: str
     problem: str
