@@ -2,7 +2,7 @@
 
 Every call that changes something is noted with its outcome, every call that is refused is counted, and of those that
 only read the ones in the table. A call that the table does not know is noted all the same, by its method and path; a
-test asks for a word. What only a handler knows (the object, what has changed, the reason) it says by `say`.
+test demands a word. What only a handler knows (the object, what has changed, the reason) it adds by `annotate`.
 """
 
 from __future__ import annotations
@@ -85,53 +85,53 @@ DOWNLOAD: Final = ("GET", f"{_API}/runs/{{id}}/output")
 """Noted where it takes the output as a file (``download=1``); to look at one is not."""
 _FROM_BODIES: Final = frozenset({"user", "service", "binding", "token", "channel", "rule", "silence"})
 """Of calls on these the audit has what was asked for, too."""
-_TOLD: Final = (
+_BODY_MEMBERS: Final = (
     "name", "subject", "owner", "groups", "disabled", "role", "labels", "runAs", "workers", "days", "description",
     "kind", "to", "job", "system", "on", "after", "required", "jobs", "hours",
 )  # fmt: skip
-"""And no other member of a body: what nobody thought of may be a secret."""
+"""And no other member of a body: an unknown one may be a secret."""
 _NEVER_WAITS: Final = frozenset({"job.kill", "run.kill"})
 _NAMES: Final = ("name", "id")
 _LONGEST_WHY: Final = 300
 
 
 @dataclass(slots=True, kw_only=True)
-class Said:
-    """What a handler says of its call."""
+class Annotations:
+    """What a handler adds to the entry of its call."""
 
     who: str | None = None
     object: str | None = None
     action: str | None = None
     outcome: Outcome | None = None
     details: dict[str, Any] = field(default_factory=dict)
-    note_part: Callable[[str, str, Outcome, Mapping[str, Any]], None]
+    put_part: Callable[[str, str, Outcome, Mapping[str, Any]], None]
     """Action, object, outcome, details of one thing that a call on many has done: each has an entry, and the call none.
     """
     has_parts: bool = False
 
 
-AUDIT: Final = web.RequestKey("audit", Said)
+AUDIT: Final = web.RequestKey("audit", Annotations)
 
 
-def say(
+def annotate(
     request: web.Request, *, who: str | None = None, object: str | None = None, action: str | None = None,  # noqa: A002
     outcome: Outcome | None = None, **details: Any,
 ) -> None:  # fmt: skip
-    """What the audit should have of this call beside what its path tells; what is None is left as it is.
+    """Adds to the audit's entry of this call what its path does not have; None leaves a field as it is.
 
     ``who``: of a login, who it is now. ``details``: never a secret; see `common.access.audit_diff`.
     """
-    said = request.get(AUDIT)
-    if said is None:
+    added = request.get(AUDIT)
+    if added is None:
         return
-    said.who, said.object = who or said.who, object or said.object
-    said.action, said.outcome = action or said.action, outcome or said.outcome
-    said.details |= {name: value for name, value in details.items() if value is not None}
+    added.who, added.object = who or added.who, object or added.object
+    added.action, added.outcome = action or added.action, outcome or added.outcome
+    added.details |= {name: value for name, value in details.items() if value is not None}
 
 
-def say_change(request: web.Request, before: JobSpec | None, after: JobSpec | None, **details: Any) -> None:
+def annotate_change(request: web.Request, before: JobSpec | None, after: JobSpec | None, **details: Any) -> None:
     """What a save or a deletion has made of a job; values of ``env`` are masked."""
-    say(request, changes=job_changes(before, after), **details)
+    annotate(request, changes=job_changes(before, after), **details)
 
 
 def job_changes(before: JobSpec | None, after: JobSpec | None) -> dict[str, Any]:
@@ -139,11 +139,11 @@ def job_changes(before: JobSpec | None, after: JobSpec | None) -> dict[str, Any]
     return changes_of(*(None if spec is None else spec.to_stored() for spec in (before, after)))
 
 
-def say_part(request: web.Request, action: str, object: str, outcome: Outcome, **details: Any) -> None:  # noqa: A002
+def note_part(request: web.Request, action: str, object: str, outcome: Outcome, **details: Any) -> None:  # noqa: A002
     """One of the things that a call on many has done, once it is done: all of them at the end would be a flood."""
-    if (said := request.get(AUDIT)) is not None:
-        said.has_parts = True
-        said.note_part(action, object, outcome, {name: one for name, one in details.items() if one is not None})
+    if (added := request.get(AUDIT)) is not None:
+        added.has_parts = True
+        added.put_part(action, object, outcome, {name: one for name, one in details.items() if one is not None})
 
 
 def audited(audit_of: Callable[[web.Request], Audit], now_ms: Callable[[web.Request], int]) -> Middleware:
@@ -153,21 +153,21 @@ def audited(audit_of: Callable[[web.Request], Audit], now_ms: Callable[[web.Requ
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         audit = audit_of(request)
 
-        def note_part(action: str, object_: str, outcome: Outcome, details: Mapping[str, Any]) -> None:
+        def put_part(action: str, object_: str, outcome: Outcome, details: Mapping[str, Any]) -> None:
             _put(audit, _by(request, now_ms(request), action, object_, outcome, details))
 
-        said = request[AUDIT] = Said(note_part=note_part)
+        added = request[AUDIT] = Annotations(put_part=put_part)
         try:
             response = await handler(request)
         except BaseException as error:
             outcome, details = _of_error(error)
-            _note(audit, request, said, outcome, details, now_ms(request))
+            _note(audit, request, added, outcome, details, now_ms(request))
             raise
         outcome = _of_status(response.status)
         details = {"status": response.status} if outcome is not Outcome.DONE else {}
         if REPLAYED in response.headers:
             details["replayed"] = True
-        _note(audit, request, said, outcome, details, now_ms(request))
+        _note(audit, request, added, outcome, details, now_ms(request))
         if _is_change(request) and outcome is Outcome.DONE and _call_of(request)[0] not in _NEVER_WAITS:
             await audit.settled()
         return response
@@ -176,25 +176,25 @@ def audited(audit_of: Callable[[web.Request], Audit], now_ms: Callable[[web.Requ
 
 
 def _note(
-    audit: Audit, request: web.Request, said: Said, outcome: Outcome, details: dict[str, Any], now_ms: int
+    audit: Audit, request: web.Request, added: Annotations, outcome: Outcome, details: dict[str, Any], now_ms: int
 ) -> None:  # fmt: skip
     action, kind = _call_of(request)
-    outcome = said.outcome or outcome
+    outcome = added.outcome or outcome
     if not action and outcome is not Outcome.REFUSED:
         return
     asked = request.get(BODY_READ, {}) if kind in _FROM_BODIES else {}
-    details |= {name: asked[name] for name in _TOLD if asked.get(name) is not None}
+    details |= {name: asked[name] for name in _BODY_MEMBERS if asked.get(name) is not None}
     named = next((request.match_info[name] for name in _NAMES if name in request.match_info), "")
     named = named or str(asked.get("name") or asked.get("subject") or "")
-    of = said.object or (f"{kind} {named}" if kind and named else "" if action else _route(request))
-    note = _by(request, now_ms, said.action or action or "read", of, outcome, {**details, **said.details})
-    if said.who:
-        note = replace(note, who=said.who)
+    of = added.object or (f"{kind} {named}" if kind and named else "" if action else _route(request))
+    note = _by(request, now_ms, added.action or action or "read", of, outcome, {**details, **added.details})
+    if added.who:
+        note = replace(note, who=added.who)
     if action in LOGINS.values():
         audit.logins[action, outcome] += 1
     elif outcome is Outcome.REFUSED:
         audit.refused[note.via] += 1
-    if not said.has_parts:
+    if not added.has_parts:
         _put(audit, note)
 
 

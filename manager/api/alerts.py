@@ -18,7 +18,7 @@ from common.jobs.values import JobName
 from common.notices.alerts import Alert
 from common.notices.applying import applying_to_job, jobs_of_commands
 from common.notices.silences import MAX_REASON, MOST_JOBS, AlertOf, Silence
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.schemas import NAME_PATTERN, text
 from manager.api.silences import seen_view, sees_silence, silence_view
@@ -113,7 +113,7 @@ async def acknowledge_alert(request: web.Request) -> web.Response:
     """The job's open alert is quiet until it is over. 409: it has none."""
     parts = request.app[PARTS]
     body = await ACKNOWLEDGED.read(request, parts.read_timeout_s)
-    say(request, object=f"job {body.job}", reason=body.reason or None)
+    annotate(request, object=f"job {body.job}", reason=body.reason or None)
     await parts.watching.ready()
     parts.silences.check(Silence(jobs=(body.job,), from_ms=0, until_ms=1), rights(request))
     alert = next((one for one in await parts.alerts.open() if one.event.job == body.job), None)

@@ -17,7 +17,7 @@ from common.access.subjects import Subject
 from common.access.words import binding_words
 from common.errors import Problem
 from common.jobs.kinds import Choice, about
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.access_fields import RunAs, SubjectField
 from manager.http.bodies import Body
@@ -80,9 +80,9 @@ async def add_binding(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     body = await NEW_BINDING.read(request, parts.read_timeout_s)
     grant = Grant(role=body.role, labels=body.labels, run_as=body.run_as, workers=body.workers or EVERYTHING)
-    say(request, object=f"binding of {body.subject}", binding=binding_words(grant))
+    annotate(request, object=f"binding of {body.subject}", binding=binding_words(grant))
     binding, value, warnings = await parts.bindings.add(body.subject, grant, by=caller(request))
-    say(request, object=f"binding {binding.id}", subject=str(body.subject))
+    annotate(request, object=f"binding {binding.id}", subject=str(body.subject))
     return answer(binding_view(binding, value) | {"warnings": warnings}, status=201)
 
 
@@ -92,7 +92,7 @@ async def remove_binding(request: web.Request) -> web.Response:
     binding_id = request.match_info["id"]
     removed = await request.app[PARTS].bindings.remove(binding_id, by=caller(request))
     if removed is not None:
-        say(request, subject=str(removed.subject), binding=binding_words(removed.grant))
+        annotate(request, subject=str(removed.subject), binding=binding_words(removed.grant))
     return answer({"id": binding_id, "message": f"binding {binding_id} is removed"})
 
 

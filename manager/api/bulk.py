@@ -21,7 +21,7 @@ from common.jobs.reader import parse_job
 from common.jobs.reading import shown, wrong
 from common.jobs.spread import SpreadBy, spread
 from common.process.lifecycle import all_ended
-from manager.access.audited import job_changes, outcome_of, say_part
+from manager.access.audited import job_changes, note_part, outcome_of
 from manager.access.guard import is_browser
 from manager.access.needs import needs
 from manager.api.forecast import JITTER
@@ -144,7 +144,7 @@ async def act_on_each(
 
     async def one(name: str) -> dict[str, Any]:
         nonlocal newest
-        note = partial(say_part, request, action, f"job {name}")
+        note = partial(note_part, request, action, f"job {name}")
         async with limit:
             try:
                 message, revision, changed, found = await act(name)

@@ -13,7 +13,7 @@ from common.errors import UnavailableError
 from common.notices.channels import CHANNEL, Channel
 from common.notices.notice import trial_notice
 from common.runlog.notices import ChannelCounts
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.notice_bodies import ListQuery, RecordBody, etag, record_view
 from manager.http.bodies import NOTHING
@@ -57,7 +57,7 @@ async def show_channel(request: web.Request) -> web.Response:
 async def add_channel(request: web.Request) -> web.Response:
     """201 with the channel, and what to think of beside it; 409: there is one of this name."""
     name, channel = await CHANNEL_BODY.read_named(request, request.app[PARTS].read_timeout_s)
-    say(request, object=f"channel {name}")
+    annotate(request, object=f"channel {name}")
     return await _saved(request, name, channel, NEW)
 
 

@@ -22,7 +22,7 @@ from common.jobs.reader import check_name, in_zone, parse_job, parse_timing
 from common.jobs.reading import check, unknown, wrong
 from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import SavedJob
-from manager.access.audited import say, say_change
+from manager.access.audited import annotate, annotate_change
 from manager.access.needs import needs
 from manager.api.schemas import array, text
 from manager.console.pages import language_of
@@ -219,7 +219,7 @@ async def patch_job(request: web.Request) -> web.Response:
 
 async def _saved(request: web.Request, name: str, saved: Saved) -> web.Response:
     before = saved.before.saved
-    say_change(request, before.spec if before else None, saved.spec, revision=saved.revision)
+    annotate_change(request, before.spec if before else None, saved.spec, revision=saved.revision)
     return answer(
         {
             "job": await row_at(request, name, saved.revision),
@@ -242,7 +242,7 @@ async def delete_job(request: web.Request) -> web.Response:
         return await stale(request, error)
     await parts.watching.has_seen(name, done.revision)
     before = done.before.saved
-    say_change(request, before.spec if before else None, None, deleted=done.changed)
+    annotate_change(request, before.spec if before else None, None, deleted=done.changed)
     return answer(
         {
             "before": shown_before(request, before),
@@ -257,7 +257,7 @@ async def pause_job(request: web.Request) -> web.Response:
     """The job fires no more; what runs goes on."""
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
-    say(request, reason=reason)
+    annotate(request, reason=reason)
     return await _changed(
         request, name, await parts.jobs.pause(name, by=caller(request), rights=rights(request), reason=reason)
     )
@@ -265,7 +265,7 @@ async def pause_job(request: web.Request) -> web.Response:
 
 async def _changed(request: web.Request, name: str, done: Changed) -> web.Response:
     row = await row_at(request, name, done.revision)
-    say(request, changed=done.changed)
+    annotate(request, changed=done.changed)
     return answer({"job": row, "changed": done.changed, "warnings": list(done.warnings)})
 
 
@@ -273,7 +273,7 @@ async def _changed(request: web.Request, name: str, done: Changed) -> web.Respon
 async def resume_job(request: web.Request) -> web.Response:
     """The job fires again, from now on."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
+    annotate(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
     return await _changed(request, name, await parts.jobs.resume(name, by=caller(request), rights=rights(request)))
 
 
@@ -282,7 +282,7 @@ async def unblock_job(request: web.Request) -> web.Response:
     """A mark that a wrong clock has put ahead goes back to now; 409 where none lies there."""
     parts, name = request.app[PARTS], request.match_info["name"]
     wish = await REASON_AND_FORCE.read(request, parts.read_timeout_s)
-    say(request, reason=wish.reason, force=wish.force)
+    annotate(request, reason=wish.reason, force=wish.force)
     done = await parts.unblocking.unblock(
         name, by=caller(request), rights=rights(request), reason=wish.reason, force=wish.force
     )
@@ -297,7 +297,7 @@ async def kill_job(request: web.Request) -> web.Response:
     killed = [
         str(run) for run in await parts.kills.of_job(name, by=caller(request), rights=rights(request), reason=reason)
     ]
-    say(request, reason=reason, killed=killed[:20], count=len(killed))
+    annotate(request, reason=reason, killed=killed[:20], count=len(killed))
     return answer({"killed": killed, "message": kill_message(name, killed)})
 
 

@@ -19,7 +19,7 @@ from common.jobs.reading import wrong
 from common.jobs.values import JobName
 from common.json_text import dumps
 from common.protocol.edits import Stored
-from manager.access.audited import say, say_change
+from manager.access.audited import annotate, annotate_change
 from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
@@ -65,10 +65,10 @@ async def save(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     document = form_job(await read_form(request, parts.read_timeout_s))
     spec = parse_job(in_zone(document, parts.config.default_timezone))
-    say(request, object=f"job {spec.name}")
+    annotate(request, object=f"job {spec.name}")
     saved = await parts.jobs.save(spec, by=caller(request), rights=rights(request), if_match=if_match(request))
     before = saved.before.saved
-    say_change(request, before.spec if before else None, saved.spec, revision=saved.revision)
+    annotate_change(request, before.spec if before else None, saved.spec, revision=saved.revision)
     await parts.watching.has_seen(spec.name, saved.revision)
     return _success(
         _before(request, saved.before),
@@ -84,10 +84,10 @@ async def delete(request: web.Request) -> web.Response:
     """Delete a job; data is what was deleted, or null where there was none."""
     parts = request.app[PARTS]
     name = form_name(await read_form(request, parts.read_timeout_s))
-    say(request, object=f"job {name}")
+    annotate(request, object=f"job {name}")
     deleted = await parts.jobs.delete(name, by=caller(request), rights=rights(request))
     before = deleted.before.saved
-    say_change(request, before.spec if before else None, None, deleted=deleted.changed)
+    annotate_change(request, before.spec if before else None, None, deleted=deleted.changed)
     if not deleted.changed:
         return _success(None, msg=f"success: there was no job {name}")
     await parts.watching.has_seen(name, deleted.revision)
@@ -99,9 +99,9 @@ async def kill(request: web.Request) -> web.Response:
     """Ask for the end of each run of this name that has begun; ``killed`` lists them."""
     parts = request.app[PARTS]
     name = form_name(await read_form(request, parts.read_timeout_s))
-    say(request, object=f"job {name}")
+    annotate(request, object=f"job {name}")
     killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request), rights=rights(request))]
-    say(request, killed=killed[:20], count=len(killed))
+    annotate(request, killed=killed[:20], count=len(killed))
     return _success(None, msg="success" if killed else f"success: no run of {name} was going", killed=killed)
 
 

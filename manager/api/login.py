@@ -17,7 +17,7 @@ from common.access.subjects import MAX_NAME, Subject, SubjectKind
 from common.errors import ForbiddenError, InvalidInputError, LoginNeededError, NotFoundError, Problem
 from common.jobs.kinds import Kind, Schema, about
 from common.jobs.reading import check_unicode, wrong
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.cookies import given_cookie
 from manager.access.directory import Held
 from manager.access.guard import CALLER
@@ -123,7 +123,7 @@ async def log_in(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     given = await LOGIN_BODY.read(request, parts.read_timeout_s)
     if given.name in parts.directory.users:  # any other may be a password
-        say(request, who=given.name)
+        annotate(request, who=given.name)
     opened, device = await parts.logins.by_password(given.name, given.password, await came_from(request))
     return logged_in(request, opened, device=device)
 
@@ -134,7 +134,7 @@ async def log_in_by_link(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     given = await LINK_BODY.read(request, parts.read_timeout_s)
     opened, reason = await parts.logins.by_link(given.secret, await came_from(request))
-    say(request, reason=reason, role=None if opened.session.role is None else str(opened.session.role))
+    annotate(request, reason=reason, role=None if opened.session.role is None else str(opened.session.role))
     return logged_in(request, opened)
 
 
@@ -190,7 +190,7 @@ async def end_session(request: web.Request) -> web.Response:
     is_own = held.record.subject == own_subject(request) and not comes_by_token
     if not is_own and not is_administering(request):
         raise NotFoundError("there is no such session (any more)")
-    say(request, user=str(held.record.subject))
+    annotate(request, user=str(held.record.subject))
     await parts.sessions.end(held, by=caller(request))
     return answer({"id": held.record.id, "message": "the session is over"})
 
@@ -202,7 +202,7 @@ def logged_in(request: web.Request, opened: Opened, *, device: str | None = None
     """The answer to a login: the caller, the second secret, and the cookies."""
     parts = request.app[PARTS]
     identity = parts.directory.identity_of(opened.session)
-    say(request, who=identity.name, session=opened.session.id, way=str(opened.session.way))
+    annotate(request, who=identity.name, session=opened.session.id, way=str(opened.session.way))
     rights = parts.directory.rights_of(identity)
     known_now = Caller(
         name=identity.name, identity=identity, own_rights=rights,

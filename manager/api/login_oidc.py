@@ -14,7 +14,7 @@ from common.access.credentials import SessionWay
 from common.access.subjects import Subject, SubjectKind
 from common.errors import EtcronError, LoginNeededError, NotFoundError
 from common.protocol.access_keys import AccessKeys
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.cookies import given_cookie
 from manager.access.needs import anonymous
 from manager.access.oidc.failures import OidcError, Why
@@ -92,7 +92,7 @@ async def finish_login(request: web.Request) -> web.Response:
     else:
         tried.give_back()
         response = _to(f"{_LOGIN_PAGE}#{urlencode({'session': opened.second, 'back': finished.back}, quote_via=quote)}")
-        say(request, who=opened.session.subject.name, session=opened.session.id, way=str(SessionWay.OIDC))
+        annotate(request, who=opened.session.subject.name, session=opened.session.id, way=str(SessionWay.OIDC))
         parts.cookies.set(request, response, secret=opened.secret, device=None, for_s=opened.lasts_s)
     parts.cookies.forget(request, response, _cookie(request))
     return response
@@ -122,7 +122,7 @@ def _login(parts: Parts) -> OidcLogin:
 def _failed(request: web.Request, error: OidcError) -> web.Response:
     extra = {"action": "login.failed", "caller": "", "address": request[ADDRESS]}
     _log.warning("a login through the provider failed: %s", error, extra=extra)
-    say(request, outcome=Outcome.REFUSED, why=str(error.why))
+    annotate(request, outcome=Outcome.REFUSED, why=str(error.why))
     return _to(f"{_LOGIN_PAGE}?{urlencode({'problem': str(error.why)})}")
 
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from common.access.rights import Role
 from common.notices.rules import RULE, Rule
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.channels import saved_answer
 from manager.api.notice_bodies import ListQuery, RecordBody, etag, record_view
@@ -49,7 +49,7 @@ async def show_rule(request: web.Request) -> web.Response:
 async def add_rule(request: web.Request) -> web.Response:
     """201 with the rule, and what to think of beside it; 409: there is one of this name."""
     name, rule = await RULE_BODY.read_named(request, request.app[PARTS].read_timeout_s)
-    say(request, object=f"rule {name}")
+    annotate(request, object=f"rule {name}")
     return await _saved(request, name, rule, NEW)
 
 

@@ -18,7 +18,7 @@ from common.instants import first_ms
 from common.jobs.job import ENV
 from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Pattern, Schema, Several, about
 from common.jobs.reading import shown, text, wrong
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.guard import is_browser
 from manager.access.needs import needs
 from manager.http.bodies import Body, ReasonField
@@ -111,7 +111,7 @@ async def run_job(request: web.Request) -> web.Response:
         dedupe_s=wish.dedupe_s or DEFAULT_DEDUPE_S, reason=wish.reason, is_by_hand=is_browser(request),
     )  # fmt: skip
     env = sorted(wish.env)[:50] if wish.env else None
-    say(request, args=brief(list(wish.args)) if wish.args else None, env=env, atMs=wish.at, reason=wish.reason)
+    annotate(request, args=brief(list(wish.args)) if wish.args else None, env=env, atMs=wish.at, reason=wish.reason)
     idempotency = request.get(IDEMPOTENCY)
     asked = await parts.run_now.ask(
         request.match_info["name"],
@@ -121,6 +121,6 @@ async def run_job(request: web.Request) -> web.Response:
         address=request[ADDRESS],
         idempotency=idempotency,
     )
-    say(request, runId=asked.answer.get("runId"))
+    annotate(request, runId=asked.answer.get("runId"))
     headers = dict(asked.headers) | ({REPLAYED: "true"} if asked.is_replayed else {})
     return answer(asked.answer, status=asked.status, headers=headers)

@@ -17,7 +17,7 @@ from common.protocol.keys import RunId
 from common.protocol.run import Trigger
 from common.runlog import RunFilter
 from common.verdicts import Verdict
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.jobs import LabelFilter
 from manager.api.schemas import array, text
@@ -126,7 +126,7 @@ async def kill_run(request: web.Request) -> web.Response:
     run = read_run_id(request.match_info["id"])
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
     is_known = await parts.kills.check(run, rights=rights(request))
-    say(request, reason=reason)
+    annotate(request, reason=reason)
     if is_known and (ending := await parts.ending.of(run)) is not None:
         raise ConflictError(f"{run} has ended, but {ending}: give it up to free its lock, whatever these do")
     asked = await parts.kills.of_run(run, by=caller(request), rights=rights(request), reason=reason)
@@ -141,7 +141,7 @@ async def give_up_run(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
     reason = (await NEEDED_REASON.read(request, parts.read_timeout_s)).reason
-    say(request, reason=reason)
+    annotate(request, reason=reason)
     asked = await parts.give_ups.of_run(run, by=caller(request), rights=rights(request), reason=reason)
     if asked is not KillOutcome.ASKED:
         return await _had_ended(request, run, asked)

@@ -10,7 +10,7 @@ from aiohttp import web
 from common.access.accounts import MAX_DESCRIPTION, Service
 from common.access.rights import Role
 from common.jobs.kinds import AnyText, Truth, about
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.access_fields import NAME
 from manager.api.users import page_by_name, removed_view
@@ -59,7 +59,7 @@ async def add_service(request: web.Request) -> web.Response:
     """201 with the account; 409: there is one of this name. It may do nothing until it is bound."""
     parts = request.app[PARTS]
     body = await NEW_SERVICE.read(request, parts.read_timeout_s)
-    say(request, object=f"service {body.name}")
+    annotate(request, object=f"service {body.name}")
     service = await parts.accounts.add_service(body.name, description=body.description, by=caller(request))
     return answer(service_view(service), status=201)
 
@@ -69,7 +69,7 @@ async def change_service(request: web.Request) -> web.Response:
     """Disabled or not; its tokens and bindings stay, and count again once it is enabled."""
     parts, name = request.app[PARTS], request.match_info["name"]
     body = await CHANGED_SERVICE.read(request, parts.read_timeout_s)
-    say(request, disabled=body.disabled)
+    annotate(request, disabled=body.disabled)
     return answer(service_view(await parts.accounts.change_service(name, disabled=body.disabled, by=caller(request))))
 
 
@@ -78,7 +78,7 @@ async def remove_service(request: web.Request) -> web.Response:
     """With its tokens and bindings."""
     name = request.match_info["name"]
     swept = await request.app[PARTS].accounts.remove_service(name, by=caller(request))
-    say(request, tokens=swept.tokens, bindings=swept.bindings)
+    annotate(request, tokens=swept.tokens, bindings=swept.bindings)
     return answer(removed_view(name, swept))
 
 

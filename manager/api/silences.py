@@ -16,7 +16,7 @@ from common.jobs.kinds import AnyText, Number, Several, about
 from common.jobs.reading import check
 from common.jobs.values import JobName
 from common.notices.silences import LONGEST_MS, MAX_REASON, MOST_JOBS, MS, Silence
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.notice_bodies import ListQuery
 from manager.http.bodies import Body
@@ -86,7 +86,7 @@ async def add_silence(request: web.Request) -> web.Response:
     check(problems)
     await parts.watching.ready()
     kept = await parts.silences.add(silence, by=caller(request), rights=rights(request))
-    say(request, object=f"silence {kept.name}", reason=silence.reason or None, untilTime=until_ms)
+    annotate(request, object=f"silence {kept.name}", reason=silence.reason or None, untilTime=until_ms)
     return answer({"silence": silence_view(kept)}, status=201, headers={"Location": f"{_SILENCES}/{kept.name}"})
 
 

@@ -14,7 +14,7 @@ from common.access.rights import Role
 from common.access.subjects import Subject, SubjectKind
 from common.errors import ForbiddenError, InvalidInputError, NotFoundError, Problem
 from common.jobs.kinds import Choice, Number, Pattern, about
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.guard import CALLER
 from manager.access.needs import own
 from manager.access.tokens import MOST_DAYS, USUAL_DAYS
@@ -94,7 +94,7 @@ async def make_token(request: web.Request) -> web.Response:
         raise ForbiddenError("a token makes no further token of its owner: log in to make one")
     made = await parts.tokens.make(owner, name=wish.name, days=wish.days, role=wish.role, by=caller(request))
     role = None if wish.role is None else str(wish.role)
-    say(request, object=f"token {made.token.id}", owner=str(owner), name=wish.name, days=wish.days, role=role)
+    annotate(request, object=f"token {made.token.id}", owner=str(owner), name=wish.name, days=wish.days, role=role)
     return answer({**_token(made.token, made.token.created_ms), "token": made.text}, status=201)
 
 
@@ -108,7 +108,7 @@ async def revoke_token(request: web.Request) -> web.Response:
         is_own = identity.credential == token.id  # a token ends itself, and no other
     if not is_own and not is_administering(request):
         raise NotFoundError("there is no such token (any more)")
-    say(request, owner=str(token.owner), name=token.name)
+    annotate(request, owner=str(token.owner), name=token.name)
     await parts.tokens.revoke(token, by=caller(request))
     return answer({"id": token.id, "message": "the token is revoked"})
 

@@ -14,7 +14,7 @@ from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.jobs.kinds import Truth, about
 from common.protocol.txn import KeyValue
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.access_fields import GROUPS, NAME, Secret
 from manager.api.bindings import binding_view
@@ -86,7 +86,7 @@ async def add_user(request: web.Request) -> web.Response:
     """201 with the user; 409: there is one of this name."""
     parts = request.app[PARTS]
     body = await NEW_USER.read(request, parts.read_timeout_s)
-    say(request, object=f"user {body.name}", groups=list(body.groups))
+    annotate(request, object=f"user {body.name}", groups=list(body.groups))
     kept = await _hash(parts, body.password)
     user = await parts.accounts.add_user(body.name, password=kept, groups=body.groups, by=caller(request))
     return answer(user_view(user), status=201, headers={"Location": f"{_USERS}/{user.name}"})
@@ -119,7 +119,7 @@ async def change_user(request: web.Request) -> web.Response:
         remedy = "name password, groups or disabled"
         raise InvalidInputError([Problem(field="body", message="changes nothing", remedy=remedy)])
     groups = None if body.groups is None else list(body.groups)
-    say(request, groups=groups, disabled=body.disabled, password=None if body.password is None else "a new one")
+    annotate(request, groups=groups, disabled=body.disabled, password=None if body.password is None else "a new one")
     if await parts.access_records.user(name) is None:
         raise NotFoundError(f"there is no user {name[:128]}")
     change = UserChange(password=await _hash(parts, body.password), groups=body.groups, disabled=body.disabled)
@@ -132,7 +132,7 @@ async def remove_user(request: web.Request) -> web.Response:
     """With their sessions, tokens and bindings; 409: the last administrator."""
     name = request.match_info["name"]
     swept = await request.app[PARTS].accounts.remove_user(name, by=caller(request))
-    say(request, sessions=swept.sessions, tokens=swept.tokens, bindings=swept.bindings)
+    annotate(request, sessions=swept.sessions, tokens=swept.tokens, bindings=swept.bindings)
     return answer(removed_view(name, swept))
 
 

@@ -21,7 +21,7 @@ from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob, Signed, changed_fields
 from common.protocol.signatures import Seal
 from common.protocol.txn import KeyValue
-from manager.access.audited import say, say_change
+from manager.access.audited import annotate, annotate_change
 from manager.access.needs import needs
 from manager.api.jobs import row_at, stale
 from manager.api.schemas import whole
@@ -164,7 +164,7 @@ async def restore_version(request: web.Request) -> web.Response:
     """Save the job as it was in that version, paused or not as it was then; also one that has been deleted."""
     parts, name = request.app[PARTS], _name(request)
     revision = if_match(request)
-    say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
+    annotate(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
     known = await _known(request, name, await _former(request, name))
     _, version = _find(known, request.match_info["revision"])
     labels = version.spec.get("labels") or {}
@@ -181,7 +181,7 @@ async def restore_version(request: web.Request) -> web.Response:
     except StaleRevisionError as error:
         return await stale(request, error)
     before = saved.before.saved
-    say_change(request, before.spec if before else None, saved.spec, restored=version.revision)
+    annotate_change(request, before.spec if before else None, saved.spec, restored=version.revision)
     document = {
         "job": await row_at(request, name, saved.revision), "changed": saved.changed, "warnings": list(saved.warnings),
         "restored": version.revision,

@@ -11,7 +11,7 @@ from common.access.rights import Role
 from common.errors import EtcdError, NotFoundError, UnavailableError
 from common.protocol.clocks import Clocks
 from common.runlog import AuditFilter
-from manager.access.audited import say
+from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.cluster.clocks import clock_view
 from manager.http.bodies import REASON
@@ -112,9 +112,9 @@ async def drain_worker(request: web.Request) -> web.Response:
     """It takes nothing new; what runs there goes on. 404: no worker of this name is live."""
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = (await REASON.read(request, parts.read_timeout_s)).reason
-    say(request, reason=reason)
+    annotate(request, reason=reason)
     done = await parts.drains.drain(name, by=caller(request), rights=rights(request), reason=reason)
-    say(request, changed=done.changed)
+    annotate(request, changed=done.changed)
     what = "takes no new fires; what runs there goes on" if done.changed else "was drained already"
     return answer(_document(name, done, what))
 
@@ -123,9 +123,9 @@ async def drain_worker(request: web.Request) -> web.Response:
 async def undrain_worker(request: web.Request) -> web.Response:
     """It takes fires again; one that was not drained is left as it is, and the answer says so."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    say(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
+    annotate(request, reason=(await REASON.read(request, parts.read_timeout_s)).reason)
     done = await parts.drains.undrain(name, by=caller(request), rights=rights(request))
-    say(request, changed=done.changed)
+    annotate(request, changed=done.changed)
     return answer(_document(name, done, "takes fires again" if done.changed else "was not drained"))
 
 
