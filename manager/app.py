@@ -110,7 +110,7 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
         "versions": parts.versions.run,
         "audit": parts.audit.write,
         "audit delivery": parts.audit.deliver,
-        "audit head": parts.audit.tell_head,
+        "audit head": parts.audit.publish_head,
         "presence": parts.presence.run,
         "notifier": parts.notifier.run,
         "messages": parts.sender.run,

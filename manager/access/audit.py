@@ -80,7 +80,7 @@ class Audit:
         self._delivery_fault: str | None = None
         self._head_fault: str | None = None
         self._anew: str | None = None
-        self._lost_unsaid = 0
+        self._lost_unnoted = 0
         self.lost = 0
         """Entries that found no room, since the start of this process."""
         self.logins = Counter[tuple[str, Outcome]]()
@@ -100,7 +100,7 @@ class Audit:
         """It will be an entry, once the disk takes it."""
         if len(self._queue) >= MOST_IN_MEMORY:
             self.lost += 1
-            self._lost_unsaid += 1
+            self._lost_unnoted += 1
             return
         self._queue.append(note.bounded())
         self._noted += 1
@@ -162,7 +162,7 @@ class Audit:
             await self._open()
         while True:
             self._count_over()
-            if self._queue or self._lost_unsaid:
+            if self._queue or self._lost_unnoted:
                 await self._write_some()
                 continue
             self._wake.clear()
@@ -199,24 +199,24 @@ class Audit:
             await self._on_disk.wait()
             await asyncio.sleep(_TOGETHER_S)
 
-    async def tell_head(self) -> None:
+    async def publish_head(self) -> None:
         """The head goes to etcd and into the log, each minute, for ever."""
         await self._opened.wait()
-        told, are_left = Head(chain=""), False
+        published, are_left = Head(chain=""), False
         while True:
             try:
                 are_left = await self._take_notes()
                 if not self._compared.is_set():
                     await self._compare()
-                if self.head != told:
-                    told = await self._put_head(self.head) or told
+                if self.head != published:
+                    published = await self._put_head(self.head) or published
                 self._head_fault = None
             except EtcronError as error:
                 self._head_fault = str(error)
             except DamagedError as error:
                 await self._begin_anew(str(error))
             except OSError as error:
-                self._say_fault(error)
+                self._report_fault(error)
             retry = self._head_fault is not None or not self._compared.is_set() or are_left
             await asyncio.sleep(_AGAIN_S if retry else HEAD_EVERY_S)
 
@@ -250,7 +250,7 @@ class Audit:
                     head = await self._asking(lambda: self._files.head)
                     for _ in range(min(head.seq - self.head.seq, len(self._queue))):
                         self._queue.popleft()  # they were on their way when the loop was ended
-                    while self._queue or self._lost_unsaid:
+                    while self._queue or self._lost_unnoted:
                         await self._write_batch()
                     await self._asking(self._files.close)
         self._disk.close()
@@ -261,12 +261,12 @@ class Audit:
         try:
             why = await self._asking(self._files.open)
         except OSError as error:
-            self._say_fault(error)
+            self._report_fault(error)
             await asyncio.sleep(_AGAIN_S)
             return
         self.head = self._files.head
         if why is not None:
-            self._say_anew(why)
+            self._report_new_chain(why)
         self._opened.set()
 
     def _count_over(self, *, early: bool = False) -> None:
@@ -277,15 +277,15 @@ class Audit:
         try:
             await self._write_batch()
         except OSError as error:
-            self._say_fault(error)
+            self._report_fault(error)
             await asyncio.sleep(_AGAIN_S)
             return
-        self._take_fault_back()
+        self._clear_fault()
         self._on_disk.set()
 
     async def _write_batch(self) -> None:
         batch = [self._queue[place] for place in range(min(_A_BATCH, len(self._queue)))]
-        lost = self._lost_unsaid
+        lost = self._lost_unnoted
         if lost:
             batch.append(Note(
                 ms=self._clock.wall_ms(), who="etcron", via="", address="", action="audit.lost",
@@ -295,7 +295,7 @@ class Audit:
         taken = len(batch) - bool(lost)
         for _ in range(taken):
             self._queue.popleft()
-        self._lost_unsaid -= lost
+        self._lost_unnoted -= lost
         self._written += taken
         while self._waiters and self._waiters[0][0] <= self._written:
             _, waiter = self._waiters.popleft()
@@ -319,15 +319,15 @@ class Audit:
         self._revision = 0 if kv is None else kv.mod_revision
         if kv is not None:
             try:
-                told = Head.from_json(kv.value, chain=self.head.chain)
-                why = await self._asking(lambda: self._files.contradiction(told))
+                stored = Head.from_json(kv.value, chain=self.head.chain)
+                why = await self._asking(lambda: self._files.contradiction(stored))
             except ValueError as error:
                 why = str(error)
             if why is not None:
                 await self._begin_anew(why)
                 return
         self._compared.set()
-        self._take_fault_back_if_idle()
+        self._clear_fault_if_idle()
 
     async def _put_head(self, head: Head) -> Head | None:
         """The head that etcd has now; None: it has another one than was read, so it is to be compared again."""
@@ -345,13 +345,13 @@ class Audit:
         try:
             self.head = await self._asking(lambda: self._files.begin_anew(why, ms=now_ms))
         except OSError as error:
-            self._say_fault(error)
+            self._report_fault(error)
             await asyncio.sleep(_AGAIN_S)
             return
         self._revision = 0
         self._compared.set()  # etcd cannot know a chain that has just been named
-        self._say_anew(why)
-        self._take_fault_back_if_idle()
+        self._report_new_chain(why)
+        self._clear_fault_if_idle()
         self._on_disk.set()
 
     async def _asking(self, work: Callable[[], _T]) -> _T:
@@ -363,7 +363,7 @@ class Audit:
         finally:
             self._asked_s = None
 
-    def _say_fault(self, error: OSError) -> None:
+    def _report_fault(self, error: OSError) -> None:
         text = error.strerror or str(error)
         self._keeps_up = False
         if self._disk_fault is None:
@@ -371,17 +371,17 @@ class Audit:
             _log.error("the audit cannot be written; calls go on: %s", text, extra=extra)
         self._disk_fault = text
 
-    def _take_fault_back(self) -> None:
+    def _clear_fault(self) -> None:
         if self._disk_fault is not None:
             _log.info("the audit is on the disk again", extra={"action": "audit.on_disk"})
         self._disk_fault, self._keeps_up = None, True
 
-    def _take_fault_back_if_idle(self) -> None:
+    def _clear_fault_if_idle(self) -> None:
         """The disk has answered; what waits for it is the better proof, where there is something."""
-        if not self._queue and not self._lost_unsaid:
-            self._take_fault_back()
+        if not self._queue and not self._lost_unnoted:
+            self._clear_fault()
 
-    def _say_anew(self, why: str) -> None:
+    def _report_new_chain(self, why: str) -> None:
         self._anew = why
         extra = {"action": "audit.begin", "chain": self._files.head.chain, "error": why}
         _log.error("the audit begins a new chain: %s", why, extra=extra)

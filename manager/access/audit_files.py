@@ -141,17 +141,17 @@ class ChainFiles:
             self._segments.pop(0)
         return self.head
 
-    def contradiction(self, told: Head) -> str | None:
+    def contradiction(self, stored: Head) -> str | None:
         """Why this cannot be a head of the chain that lies here; None: it can, as far as that is known."""
-        if told.seq > self.head.seq:
-            return f"etcd knows {told.seq} entries of it, and its files only {self.head.seq}"
+        if stored.seq > self.head.seq:
+            return f"etcd knows {stored.seq} entries of it, and its files only {self.head.seq}"
         for segment, following in self._with_following():
-            if following is not None and following <= told.seq:
+            if following is not None and following <= stored.seq:
                 continue
             for entry, _ in _entries(segment):
-                if entry.seq == told.seq:
-                    return None if entry.hash == told.hash else f"etcd knows another entry {told.seq} of it"
-                if entry.seq > told.seq:
+                if entry.seq == stored.seq:
+                    return None if entry.hash == stored.hash else f"etcd knows another entry {stored.seq} of it"
+                if entry.seq > stored.seq:
                     return None
         return None
 
@@ -243,12 +243,12 @@ def _entries(segment: _Segment, start: int = 0, first: int | None = None) -> Ite
         with segment.path.open("rb") as file:
             file.seek(start)
             while end < segment.size and (line := file.readline()):
-                said, _, text = line.decode(errors="replace").rstrip("\n").partition(" ")
+                written_hash, _, text = line.decode(errors="replace").rstrip("\n").partition(" ")
                 try:
                     entry = Entry.parse(text)
                 except ValueError as error:
                     raise DamagedError(f"entry {number} in {segment.path.name}: {error}") from error
-                if (entry.seq, entry.hash) != (number, said):
+                if (entry.seq, entry.hash) != (number, written_hash):
                     raise DamagedError(f"entry {number} in {segment.path.name} was changed")
                 end, number = end + len(line), number + 1
                 yield entry, end

@@ -317,7 +317,7 @@ async def note_for_the_audit_is_left_and_taken(stage: Stage) -> None:
             await wait_until(lambda: audit.head.seq == 1, description="an entry is on the disk")
             async with stage.recorded(touching("notes/")):
                 await leave_note(manager.etcd, keys, "admin.create", "user alice")
-                async with running(audit.tell_head()):
+                async with running(audit.publish_head()):
                     await wait_until(lambda: audit.head.seq == 2, description="it is on the disk")
 
 
@@ -328,7 +328,7 @@ async def head_of_the_audit_is_told(stage: Stage) -> None:
         audit = manager.parts.audit
         async with running(audit.write()):
             await wait_until(lambda: audit.head.seq == 1, description="an entry is on the disk")
-            async with stage.recorded(), running(audit.tell_head()):
+            async with stage.recorded(), running(audit.publish_head()):
                 recorder = stage.recorder
                 await wait_until(lambda: recorder.told() != [] and recorder.is_answered, description="etcd was told")
 

@@ -151,6 +151,6 @@ async def test_note_that_cannot_be_read_is_an_entry_too(place: Place) -> None:
         key = AccessKeys(place.prefix).note("0" * 12)
         await manager.etcd.put(key, b'{"ms": "x"')
         audit = manager.parts.audit
-        async with running(audit.tell_head()):
+        async with running(audit.publish_head()):
             await wait_until(lambda: audit.head.seq >= 2, description="the audit has it")
         assert await manager.etcd.get(key) is None
