@@ -335,7 +335,7 @@ class Directory:
             return False
         return True
 
-    def _tell_ends(self) -> None:
+    def _notify_ends(self) -> None:
         is_too_old = self.silent_s > READS_S
         for handle, (identity, rights, ended) in list(self._watched.items()):
             if is_too_old or not self.is_known(identity) or self.rights_of(identity) != rights:
@@ -345,7 +345,7 @@ class Directory:
     async def _look_for_ends(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            self._tell_ends()
+            self._notify_ends()
 
     # Keeping in step
 
@@ -365,7 +365,7 @@ class Directory:
             self._by_subject, self._guarded = dict(by_subject), guarded_labels(self.bindings.values())
         self._identities.clear()
         self._rights.clear()
-        self._tell_ends()
+        self._notify_ends()
         self._changes.notify()
 
     def _take_one(self, kind: str, name: str, kv: KeyValue | None) -> None:

@@ -232,8 +232,8 @@ def _known_device(user: User | None, device: str | None) -> str | None:
 
 def _device_mac(user: User, nonce: str) -> str:
     assert user.password is not None
-    said = f"device\0{user.name}\0{nonce}".encode(errors="replace")
-    return hmac.new(user.password.encode(), said, sha256).hexdigest()
+    signed = f"device\0{user.name}\0{nonce}".encode(errors="replace")
+    return hmac.new(user.password.encode(), signed, sha256).hexdigest()
 
 
 def _proof(user: User) -> str | None:

@@ -44,11 +44,11 @@ class Need:
 def declare(need: Need) -> Callable[[H], H]:
     """A decorator: the handler needs this."""
 
-    def said(handler: H) -> H:
+    def decorate(handler: H) -> H:
         setattr(handler, _ATTRIBUTE, need)
         return handler
 
-    return said
+    return decorate
 
 
 anonymous: Final = declare(Need(anonymous=True))

@@ -160,8 +160,8 @@ class _Begun:
         return self._derived("verifier")
 
     def _derived(self, what: str) -> str:
-        said = "\n".join((what, str(self.started_ms), self.back, self.at))
-        return _encoded(hmac.digest(self.secret.encode(), said.encode(), "sha256"))
+        derived_from = "\n".join((what, str(self.started_ms), self.back, self.at))
+        return _encoded(hmac.digest(self.secret.encode(), derived_from.encode(), "sha256"))
 
 
 def own_path(text: str) -> str:

@@ -130,8 +130,8 @@ class Provider:
         status, answer = await self._ask("POST", metadata.token, data=form, headers=headers)
         token = answer.get("id_token") if status == 200 else None
         if not isinstance(token, str):
-            said = answer.get("error", "no id_token")
-            raise OidcError(Why.REFUSED, f"the provider gives no token for the code: {status} {str(said)[:100]!r}")
+            reason = answer.get("error", "no id_token")
+            raise OidcError(Why.REFUSED, f"the provider gives no token for the code: {status} {str(reason)[:100]!r}")
         access = answer.get("access_token")
         fits = isinstance(access, str) and re.fullmatch(r"[A-Za-z0-9._~+/=-]{1,16384}", access)
         return Tokens(id_token=token, access=access if fits else None)
