@@ -162,7 +162,7 @@ class Walk:
     problem: str | None = None
     """The first break; what lies behind it is not looked at."""
 
-    def take(self, text: str, said_hash: str, head: Head | None, *, fits: bool = True) -> None:
+    def take(self, text: str, kept_hash: str, head: Head | None, *, fits: bool = True) -> None:
         """The next entry as it is kept, with the hash beside it, and whether all else beside it fits."""
         if self.problem is not None:
             return
@@ -180,7 +180,7 @@ class Walk:
             self.problem = f"entry {entry.seq} stands behind entry {self.seq}: inserted, or in another order"
         elif entry.before != self.hash:
             self.problem = f"entry {entry.seq} does not follow from the one before: one of the two was changed"
-        elif entry.hash != said_hash:
+        elif entry.hash != kept_hash:
             self.problem = f"entry {entry.seq} was changed: its text does not have its hash"
         elif not fits:
             self.problem = f"entry {entry.seq} was changed: what it is found by does not say what its text says"

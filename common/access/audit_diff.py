@@ -55,9 +55,9 @@ def brief(value: object) -> object:
 def _names(old: object, new: object) -> dict[str, list[str]]:
     were = old if isinstance(old, Mapping) else {}
     are = new if isinstance(new, Mapping) else {}
-    told = {
+    changes = {
         "added": sorted(name for name in are if name not in were),
         "removed": sorted(name for name in were if name not in are),
         "changed": sorted(name for name in are if name in were and are[name] != were[name]),
     }
-    return {what: names[:_MOST_FIELDS] for what, names in told.items() if names}
+    return {what: names[:_MOST_FIELDS] for what, names in changes.items() if names}

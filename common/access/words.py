@@ -17,12 +17,12 @@ _MAY: Final = {
 
 def binding_words(grant: Grant) -> str:
     """One sentence, without the subject."""
-    said = f"{_MAY[grant.role]} {_jobs(grant.labels)}"
+    sentence = f"{_MAY[grant.role]} {_jobs(grant.labels)}"
     if grant.role is Role.ADMIN and grant.labels.is_all:
-        said += ", workers, users and bindings"
+        sentence += ", workers, users and bindings"
     if grant.role.covers(Role.EDITOR):
-        said += f"; jobs that they save run as {_users(grant.run_as)}, on {_workers(grant.workers)}"
-    return said
+        sentence += f"; jobs that they save run as {_users(grant.run_as)}, on {_workers(grant.workers)}"
+    return sentence
 
 
 def _jobs(labels: Selector) -> str:
