@@ -80,8 +80,8 @@ class ClockCheck:
         self._clock = clock
         self._max_skew_ms = max_skew_ms
         self._on_change = on_change
-        self._told: str | None = None
-        self._has_to_tell = False
+        self._reported: str | None = None
+        self._has_to_report = False
         """Whether the fault may have been looked at since it was reported: a jump changes it at once."""
         self._wake = asyncio.Event()
         self._newest: Clocks | None = None
@@ -138,7 +138,7 @@ class ClockCheck:
                 self.fault += ", nor synchronised by NTP: it waits for either, two minutes at most"
         self._held_from_ms = self._clock.wall_ms() if self.fault is not None and leaps else None
         self.held = None
-        self._has_to_tell = True
+        self._has_to_report = True
         self._wake.set()
 
     async def run(self) -> None:
@@ -197,7 +197,7 @@ class ClockCheck:
         self._judge()
         if self.fault is None and self._held_from_ms is not None:
             self.held, self._held_from_ms = Held(from_ms=self._held_from_ms, until_ms=self._clock.wall_ms()), None
-        await self._tell()
+        await self._report()
         return True
 
     def _take(self, kv: KeyValue | None) -> None:
@@ -247,8 +247,8 @@ class ClockCheck:
         own = None if clocks is None else clocks.measured.get(self._process)
         if own is None or own.clock != self._watch.name:
             return None
-        tells = not self._has_jumped or own.within_ms <= self._max_skew_ms or own.is_off(self._max_skew_ms)
-        return own if tells else None
+        counts = not self._has_jumped or own.within_ms <= self._max_skew_ms or own.is_off(self._max_skew_ms)
+        return own if counts else None
 
     def _may_be_trusted(self) -> bool:
         """Of a clock that has jumped or was found off, and is not compared."""
@@ -257,10 +257,10 @@ class ClockCheck:
         is_alone = self._are_too_few and not self._was_compared
         return is_alone and (not self._has_leapt or self._clock.is_synchronised())
 
-    async def _tell(self) -> None:
-        if self.fault == self._told and not self._has_to_tell:
+    async def _report(self) -> None:
+        if self.fault == self._reported and not self._has_to_report:
             return
-        before, self._told, self._has_to_tell = self._told, self.fault, False
+        before, self._reported, self._has_to_report = self._reported, self.fault, False
         extra = {"action": "clock.off" if self.fault else "clock.trusted", "fault": self.fault or before}
         if self.fault is None and before is not None:
             _log.warning("trusts its clock again%s", "" if self._was_compared else ": nobody compares it", extra=extra)
