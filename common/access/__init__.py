@@ -10,7 +10,7 @@
     masks.py        values that a caller may not read
     callers.py      the caller, and the way by which they are known
     audit_chain.py audit_diff.py
-                    the audit: entries that hold each other; what a change to a job came to
+                    the audit: entries chained by their hashes; a change to a job, field by field
 
 Pure: no clock, no I/O. What all of it is for: ``docs/operate/security.md``.
 

@@ -1,4 +1,4 @@
-"""What a change to a job comes to, as the audit keeps it: field by field, without what is secret. Pure."""
+"""A change to a job, as the audit keeps it: field by field, without what is secret. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call what: deny by default.
+"""Access to the API: deny by default.
 
 needs.py        what each call needs, declared at its handler
 passwords.py    which passwords are taken, how they are kept, whether one is right
@@ -18,5 +18,5 @@ guard.py        the middleware that identifies the caller, and refuses one witho
 audited.py      the middleware that notes each call for the audit, and what handlers add to it
 audit.py        the audit of this manager: from memory onto the disk, into the log store; its head into etcd
 audit_files.py failed_calls.py
-                its chain on the disk; calls that came to nothing, counted by the minute
+                its chain on the disk; calls without effect, counted by the minute
 """

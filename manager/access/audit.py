@@ -84,7 +84,7 @@ class Audit:
         self.lost = 0
         """Entries that found no room, since the start of this process."""
         self.logins = Counter[tuple[str, Outcome]]()
-        """Since then, by the word of the login."""
+        """Since then, by the action of the login."""
         self.refused = Counter[str]()
         """Other calls that were refused, by the way in which their callers were known."""
         self.head = Head(chain="")

@@ -1,8 +1,8 @@
-"""Which calls the audit has, by which word, and the middleware that notes each of them.
+"""The calls that the audit has, the action of each, and the middleware that notes them.
 
 Every call that changes something is noted with its outcome, every call that is refused is counted, and of those that
 only read the ones in the table. A call that the table does not know is noted all the same, by its method and path; a
-test demands a word. What only a handler knows (the object, what has changed, the reason) it adds by `annotate`.
+test demands an action. What only a handler knows (the object, what has changed, the reason) it adds by `annotate`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from manager.http.idempotency import READS, REPLAYED
 
 _API: Final = "/api/v1"
 LOGINS: Final = {"password": "login", "link": "login.link", "oidc": "login.oidc"}
-"""The word of each way to log in."""
+"""The action of each way to log in."""
 ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("POST", "/job/save"): ("job.save", "job"),
     ("POST", "/job/delete"): ("job.delete", "job"),
@@ -80,7 +80,7 @@ ACTIONS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("GET", f"{_API}/audit"): ("audit.read", ""),
     ("GET", f"{_API}/audit/verify"): ("audit.verify", ""),
 }
-"""By method and path: the word, and what kind of thing the path names."""
+"""By method and path: the action, and what kind of thing the path names."""
 DOWNLOAD: Final = ("GET", f"{_API}/runs/{{id}}/output")
 """Noted where it takes the output as a file (``download=1``); to look at one is not."""
 _FROM_BODIES: Final = frozenset({"user", "service", "binding", "token", "channel", "rule", "silence"})
@@ -119,7 +119,7 @@ def annotate(
 ) -> None:  # fmt: skip
     """Adds to the audit's entry of this call what its path does not have; None leaves a field as it is.
 
-    ``who``: of a login, who it is now. ``details``: never a secret; see `common.access.audit_diff`.
+    ``who``: of a login, the user. ``details``: never a secret; see `common.access.audit_diff`.
     """
     added = request.get(AUDIT)
     if added is None:
@@ -210,7 +210,7 @@ def _by(
 
 
 def _put(audit: Audit, note: Note) -> None:
-    """An entry; or one more of those that came to nothing, of which only the first is one at once."""
+    """An entry at once, or, of a call without effect, counted by the minute with others of its kind."""
     if note.outcome in (Outcome.DONE, Outcome.IN_DOUBT) and note.details.get("changed") is not False:
         audit.note(note)
     else:
@@ -218,7 +218,7 @@ def _put(audit: Audit, note: Note) -> None:
 
 
 def _call_of(request: web.Request) -> tuple[str, str]:
-    """The word and the kind of thing; "" where the call is not noted unless it is refused."""
+    """The action and the kind of thing; "" where the call is not noted unless it is refused."""
     route = request.match_info.route.resource
     if route is None:
         return "", ""

@@ -148,7 +148,7 @@ class Directory:
             lambda: max(mirror.revision, mirror.newest_mod_revision) >= revision, within_s
         )  # fmt: skip
 
-    # Who it is
+    # Whose credential it is
 
     async def wait_for_token(self, token_id: str) -> None:
         """Returns once there is this token, or a moment later: another manager may have made it just now."""

@@ -77,7 +77,7 @@ class _Current(Rights):
 
 
 class Access:
-    """Who calls, and what they may do."""
+    """Finds the caller of a request, and what they may do."""
 
     def __init__(self, mode: AuthMode, ways: Sequence[Way], standing: Standing) -> None:
         self.mode = mode
@@ -85,7 +85,7 @@ class Access:
         self._standing = standing
 
     async def caller(self, request: web.Request) -> Caller:
-        """Who calls. LoginNeededError: a credential came, and is not valid."""
+        """The caller. LoginNeededError: a credential came, and is not valid."""
         identity = await self._identity(request)
         own = NO_RIGHTS if identity is None else self._standing.rights_of(identity)
         name = _address_name(request) if identity is None else identity.name

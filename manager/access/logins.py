@@ -66,7 +66,7 @@ class From:
 
 
 class Logins:
-    """Lets people in."""
+    """Opens sessions: by a password, or by a link that works once."""
 
     def __init__(
         self, etcd: EtcdClient, keys: AccessKeys, directory: Directory, sessions: Sessions, passwords: Passwords, *,

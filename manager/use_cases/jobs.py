@@ -288,7 +288,7 @@ class JobService:
         """The job fires again from now on; nothing is made up for.
 
         ForbiddenError also where the caller has no right to its user or its workers: it was paused, and runs again by
-        who resumes it. An `at` that is past by less than its grace fires at once, as when it is saved.
+        the one who resumes it. An `at` that is past by less than its grace fires at once, as when it is saved.
         InvalidInputError: it would never fire again.
         """
         check_name(name)
