@@ -101,7 +101,7 @@ def _intended(
 ) -> tuple[Document, dict[str, str]]:
     """What to save, and the headers that say on which condition.
 
-    Where ``enabled`` is not given it stays as it is: an edit never resumes a paused job by the way.
+    Where ``enabled`` is not given the job stays paused or enabled: an edit never resumes a paused job by the way.
     """
     if arguments.create:
         return given, if_match(0)

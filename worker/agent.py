@@ -233,7 +233,7 @@ class Agent:
         self.parts.scheduler.lock_freed(job)
 
     def clock_jumped(self, by_s: float) -> None:
-        """What is reading the clock decides nothing by it; then, what was planned by it is planned again."""
+        """A part that is reading the clock decides nothing by it; then, what was planned by it is planned again."""
         if not self._is_made:
             self._early_jumps.append(by_s)
             return

@@ -31,7 +31,7 @@ class Refusals:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last = self._logged = float("-inf")
-        self._unsaid: set[str] = set()
+        self._unlogged: set[str] = set()
         self._problem = ""
 
     def note(self, what: str, error: Exception) -> None:
@@ -40,14 +40,14 @@ class Refusals:
             return
         now = self._clock.monotonic()
         self._last, self._problem = now, f"etcd refuses what is to be written of {what}: {error}"
-        self._unsaid.add(what)
+        self._unlogged.add(what)
         if now - self._logged < LOGGED_AGAIN_S:
             return
-        more = f" (and of {len(self._unsaid) - 1} others)" if len(self._unsaid) > 1 else ""
-        extra = {"action": "etcd.refuses", "what": what, "others": len(self._unsaid) - 1}
+        more = f" (and of {len(self._unlogged) - 1} others)" if len(self._unlogged) > 1 else ""
+        extra = {"action": "etcd.refuses", "what": what, "others": len(self._unlogged) - 1}
         _log.error("%s%s; it is tried again every second", self._problem, more, extra=extra)
         self._logged = now
-        self._unsaid.clear()
+        self._unlogged.clear()
 
     def patience(self, what: str) -> Patience:
         """For what goes on also while etcd refuses it: that is noted. No other write may wait for it meanwhile."""

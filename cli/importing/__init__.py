@@ -5,5 +5,6 @@
     systemd   (systemd.py)     pure: timers and their services; `OnCalendar=` as a cron expression
     command   (command.py)     `etcron import SYSTEM FILE`; saved the way that `etcron crontab import` does
 
-What would be another job is refused with the reason; what is left out is named. Jobs are paused until they are resumed.
+What no job can do the same way is refused with the reason; what is left out is named. Jobs are paused until a user
+resumes them.
 """

@@ -21,7 +21,7 @@ class UnreadableError(Exception):
 
 
 class RefusedError(Exception):
-    """One thing in it cannot be the same in a job. The text is the reason, and what to do instead."""
+    """No job can do one thing in it. The text is the reason, and what to do instead."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class Step:
 def plan_one(wanted: Wanted, there: Row | None, *, now_ms: int) -> Step:
     """The step that makes the job what is wanted.
 
-    Where a manifest has no ``enabled`` it stays as it is: a pause that a user made by hand outlasts an apply.
+    Where a manifest has no ``enabled`` the job stays paused or enabled: a pause by hand outlasts an apply.
     """
     if there is None:
         spec = read_spec(wanted.document)

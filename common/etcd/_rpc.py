@@ -131,7 +131,7 @@ class Channel:
         await self._channel.wait_for_state_change(state)
 
     async def close(self) -> None:
-        """Ends the connection and every call on it: what waits for one gets CancelledError, uncancelled."""
+        """Ends the connection and its calls: a task that waits for one gets CancelledError, though not cancelled."""
         await self._channel.close()
 
 

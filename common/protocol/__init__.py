@@ -15,10 +15,10 @@ The life of a fire
 
 What others decide
     edits.py unblock_edit.py    a save, a pause, a deletion; a mark set back
-    record_edits.py             one record in place of another; channels that rules name
+    record_edits.py             one record in place of another; channels that rules name; drains
     account_edits.py            users, service accounts and bindings; that an administrator stays
-    kill.py give_up.py drain.py dedupe.py
-                                a run ended, given up; a worker that takes nothing new; calls remembered
+    kill.py give_up.py dedupe.py
+                                a run ended, given up; calls remembered
     logins.py                   sessions and tokens, made and ended
     fire_decisions.py           of fires, beside the claims: recorded, offered, passed over; a run that is replaced
     audit_heads.py audit_notes.py
@@ -33,8 +33,8 @@ What lies in etcd
     saved_job.py planned_job.py a job as it is saved, and as it was before; as its fires are planned
     run.py request.py           a run, and the wish for one
     signatures.py               what managers sign, and workers believe
-    member.py roster.py clocks.py
-                                a worker; that it was here; how far clocks are off
+    member.py roster.py drain.py clocks.py
+                                a worker; that it was here; that it takes nothing new; how far clocks are off
     permissions.py              what managers and workers need of etcd
     txn.py compares.py          transactions and their conditions, as values
 """

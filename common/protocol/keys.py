@@ -36,7 +36,7 @@ def split_sequence(sequence: str) -> tuple[str, str | None]:
 
 
 class Watched(StrEnum):
-    """The watched prefixes of which no write may be missed: each also puts a sentinel, ``seen/<name>``."""
+    """The watched prefixes of which no write may be missed: each write puts a sentinel, too, ``seen/<name>``."""
 
     JOBS = "jobs"
     REQUESTS = "requests"

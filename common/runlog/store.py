@@ -220,7 +220,7 @@ class RunLog:
             return await self._statistics.counted()
 
     async def put_counted_hours(self, hours: Mapping[int, int], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
-        """The same, for the next that counts."""
+        """The same, for the next steward that counts."""
         async with asking(self._client, deadline_seconds):
             await self._statistics.put_counted(hours)
 

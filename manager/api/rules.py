@@ -69,7 +69,7 @@ async def _saved(request: web.Request, name: str, rule: Rule, revision: int | No
 
 @needs(Role.EDITOR, everywhere=True)
 async def remove_rule(request: web.Request) -> web.Response:
-    """It sends nothing more, also of what it sent before."""
+    """It sends nothing more, not even about what it has reported before."""
     name = request.match_info["name"]
     await request.app[PARTS].rules.remove(
         name, by=caller(request), rights=rights(request), if_match=if_match(request)

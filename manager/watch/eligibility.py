@@ -30,12 +30,12 @@ class Eligibility:
         self._members = tuple(members)
         fitting = [one for one in self._members if is_eligible(spec, one.labels, one.slots) and one.accepts]
         self._placement = Placement(Candidate(one.worker, one.slots) for one in fitting)
-        self._nobody = None if fitting else why_no_worker(spec, self._members, most=_MOST_TOLD)
+        self._why_none = None if fitting else why_no_worker(spec, self._members, most=_MOST_TOLD)
 
     def takers(self, fire: str) -> Takers:
         """Who would take this fire (its plan time in ms, or a request's id); each of them, where it is a broadcast."""
-        if self._nobody is not None:
-            return Takers(workers=(), reason=self._nobody)
+        if self._why_none is not None:
+            return Takers(workers=(), reason=self._why_none)
         if self._spec.broadcast:
             return Takers(workers=tuple(candidate.name for candidate in self._placement.candidates), reason=None)
         return Takers(workers=self._placement.order(bucket_of(self._spec.name, fire))[:2], reason=None)

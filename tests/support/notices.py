@@ -42,9 +42,12 @@ class Mail:
         return str(body.get_content())
 
 
-@dataclass(slots=True)
+@dataclass
 class MailServer:
-    """Takes mails on a port of its own, also after it was away."""
+    """Takes mails on a port of its own, also after it was away.
+
+    Without slots: aiosmtpd reads every attribute, and Python 3.11.2 gives such a class a ``__weakref__`` that raises.
+    """
 
     port: int = field(default_factory=free_port)
     mails: list[Mail] = field(default_factory=list)

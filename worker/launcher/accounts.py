@@ -95,7 +95,7 @@ class Accounts:
         try:
             entry = pwd.getpwnam(user)
         except KeyError:
-            # What cannot open the user database finds no user in it: then this fails too, with the true reason.
+            # Who cannot open the user database finds no user in it: then this fails too, with the true reason.
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             raise RefusedUserError(
                 f'user "{user}" does not exist on the machine of worker {self.worker}: create it there, or change '

@@ -33,8 +33,8 @@ from worker.record.left_runs import RecordFinder
 _log = logging.getLogger(__name__)
 
 _KEPT_MS: Final = 86_400_000
-_CLOCKS_APART_MS: Final = 1000
-"""The manager that allowed the wish judged the kill by its own clock. The lock is not freed before `START_OVER_S`."""
+_CLOCKS_APART_MS: Final = 10_000
+"""A manager allows a wish by its own clock. One whose kill is overdue so soon by the steward's waits for that."""
 _STORE_DEADLINE_S: Final = 1.0
 
 
@@ -97,7 +97,7 @@ class GiveUps:
             await self._settle(term, ready)
 
     async def _look(self, wish: GiveUp) -> _Case | _Over | None:
-        """None: the run is ending, and its live worker is to free its lock."""
+        """None: later. The run is ending, and its live worker is to free its lock; or its kill is almost overdue."""
         keys, now_ms = self._keys, self._clock.wall_ms()
         found = await self._client.txn(give_up.look(keys, wish))
         kv, kill, lock = found.one(0), found.one(1), found.key(2)
@@ -115,12 +115,14 @@ class GiveUps:
             wished = Kill.from_json(kill.value, run_id=run.run_id, revision=kill.create_revision)
             job = self._catalog.jobs.get(wish.run_id.job_name)
             left_ms = wished.overdue_in_ms(now_ms, grace_s=0 if job is None else job.spec.kill_grace_s)
-            if wished.reaches(kv.create_revision) and left_ms <= _CLOCKS_APART_MS:
+            if wished.reaches(kv.create_revision) and left_ms <= 0:
                 return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_pending(kill)])
+            if wished.reaches(kv.create_revision) and left_ms <= _CLOCKS_APART_MS:
+                return None
         if wish.is_of_ending:
             return None
         extra = {"action": "run.give_up_refused", "run": str(wish.run_id), "worker": entry.worker}
-        _log.warning("%s is not given up: its worker %s is live again", wish.run_id, entry.worker, extra=extra)
+        _log.warning("%s is not given up: its worker %s is live", wish.run_id, entry.worker, extra=extra)
         return _Over()
 
     def _is_start_over(self, run: LeftRun) -> bool:

@@ -21,7 +21,7 @@ from common.etcd import EtcdClient, Mirror
 from common.protocol import sweeps
 from common.protocol.dedupe import Remembered
 from common.protocol.keys import Keys, RunId, Watched, read_mark, split_sequence
-from common.protocol.request import is_request_of
+from common.protocol.request import read_request
 from common.protocol.run_writes import owns_lock
 from common.protocol.txn import KeyValue, Txn
 from worker.catalog import Catalog
@@ -143,14 +143,15 @@ class Sweeping:
         self._compared = self._clock.monotonic()
 
     async def _sweep_kills(self, term: Term) -> None:
-        """A kill stays until its run is settled."""
+        """A kill stays until its run is settled; while the job's next link cannot be read here, that may be its run."""
         kills = dict(self._kills.by_run)
         wanted = [key for run_id in kills for key in (self._keys.run(run_id), self._keys.request(run_id))]
         there = await self._client.get_keys(wanted) if wanted else {}
         links = await self._client.get_many([self._keys.chain(run_id.job) for run_id in kills]) if kills else {}
         for run_id, kill in kills.items():
             run, request, link = self._keys.run(run_id), self._keys.request(run_id), self._keys.chain(run_id.job)
-            is_link = is_request_of(self._keys, links.get(link), run_id)
+            link_request = read_request(self._keys, links.get(link))
+            is_link = link in links and (link_request is None or link_request.run_id == run_id)
             if run not in there and request not in there and not is_link:
                 await self._client.txn(sweeps.kill(self._keys, kill, guards=term.holds))
 

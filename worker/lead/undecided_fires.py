@@ -89,7 +89,7 @@ class UndecidedFires:
         self._beats = beats
         self._absences = absences
         self._roster = roster
-        self._nobody_since: dict[str, int] = {}
+        self._no_worker_since: dict[str, int] = {}
         self._last_left_ms: dict[tuple[object, ...], int | None] = {}
         """By what jobs ask for: when the last worker that had it left; None: one that has it is here, or none was."""
         self._left = 0
@@ -103,16 +103,16 @@ class UndecidedFires:
 
     def begin(self) -> None:
         """Since when no worker could take a job's fires is not known."""
-        self._nobody_since.clear()
+        self._no_worker_since.clear()
 
     def decided(self, job: PlannedJob) -> None:
         """Nothing of the job is undecided now. Where a worker could take it, the time that none could is over."""
-        if job.name in self._nobody_since and self._members.eligible(job):
-            del self._nobody_since[job.name]
+        if job.name in self._no_worker_since and self._members.eligible(job):
+            del self._no_worker_since[job.name]
 
     def forget(self, name: str) -> None:
         """There is no such job any more."""
-        self._nobody_since.pop(name, None)
+        self._no_worker_since.pop(name, None)
 
     async def step(self, case: Case) -> int | None:
         """One decision; the new mark, or None where there is nothing (more) to decide, or others did."""
@@ -145,12 +145,12 @@ class UndecidedFires:
     def _given_up(self, case: Case) -> Decision | None:
         job, now_ms, held = case.job, case.now_ms, self._held()
         if self._members.eligible(job) or case.lock is not None:
-            self._nobody_since.pop(job.name, None)
+            self._no_worker_since.pop(job.name, None)
             return give_up_unclaimed(
                 job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, patience_ms=self._patience_ms,
                 held=held,
             )  # fmt: skip
-        seen_ms = self._nobody_since.setdefault(job.name, now_ms)
+        seen_ms = self._no_worker_since.setdefault(job.name, now_ms)
         if now_ms - seen_ms < NO_WORKER_FOR_MS:
             return None  # who has just become steward does not know who was here a moment ago
         if held is not None and now_ms < held.until_ms + job.spec.misfire.grace_ms:

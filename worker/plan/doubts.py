@@ -3,10 +3,10 @@
 The rule is that of :mod:`common.etcd.settle`; its refusal of a batch tells more than one thing, so it is read here.
 
 A transaction in doubt may still be carried out at any later time, as long as all of its compares can come true. So a
-batch leaves this place only when it is known to have been carried out (its run keys are there, as it would put them),
-or when it never can be any more: one of its marks is beyond P (it never comes back; one before P may still come to it),
-one of its jobs has changed, or the lock that a skip compares has changed hands (their revisions neither), or the
-session has ended. It is all or nothing, so one such compare is enough for all of it.
+batch leaves this place only when it is known to have been carried out (its run keys are there, as it would put them,
+where it puts any), or when it never can be any more: one of its marks is beyond P (it never comes back; one before P
+may still come to it), one of its jobs has changed, or the lock that a skip compares has changed hands (their revisions
+neither), or the session has ended. It is all or nothing, so one such compare is enough for all of it.
 
     in doubt --sent again--> carried out                          each proposal: DONE
                         \\--> refused, one compare false for ever  each proposal: its refusal, or NOT_DONE
@@ -85,11 +85,11 @@ class Doubts:
 
     async def _watch(self, batch: Batch[Session], results: Sequence[Result], listener: DoubtListener) -> None:
         """One proposal that may still come true: a lock is held, its mark is to come, or a run key is in its way."""
-        was_told = False
+        is_answered = False
         while True:
             for result in results:
-                if result.answer in (Answer.LOCKED, Answer.MARK_MOVED) and not was_told:
-                    was_told = True
+                if result.answer in (Answer.LOCKED, Answer.MARK_MOVED) and not is_answered:
+                    is_answered = True
                     listener.answered(result, batch.session)
                 elif result.answer is Answer.RUN_EXISTS:
                     with suppress(EtcdError, UnavailableError):  # looked at again soon
@@ -99,7 +99,7 @@ class Doubts:
             if is_over:
                 break
         for result in results:
-            if not was_told:
+            if not is_answered:
                 listener.answered(result, batch.session)
             elif result.answer is Answer.DONE:
                 listener.won_late(result, batch.session)

@@ -111,7 +111,7 @@ class Scheduler:
             pending_jobs=self._pending_jobs,
             timings=timings,
         )
-        self._lock_waits = FiresAtLocks(
+        self._fires_at_locks = FiresAtLocks(
             client=client,
             keys=keys,
             members=members,
@@ -200,13 +200,13 @@ class Scheduler:
         if pending is None or pending.job.sequence != sequence or not pending.job.keeps_one:
             return
         may_decide = self.session is not None and self._admission.takes_fires and not self._must_read_marks
-        if may_decide and self._lock_waits.freed(pending, self._clock.wall_ms()):
+        if may_decide and self._fires_at_locks.freed(pending, self._clock.wall_ms()):
             self._alarm.ring()
 
     def wait_for_lock(self, pending: PendingJob, lock: KeyValue) -> None:
         """A due fire found the lock held: it waits, or has the run ended that holds it."""
-        self._lock_waits.add(pending, lock)
-        self.spawn(self._read(self._lock_waits.replace(pending, lock)), "replace")
+        self._fires_at_locks.add(pending, lock)
+        self.spawn(self._read(self._fires_at_locks.replace(pending, lock)), "replace")
 
     @property
     def claims_in_flight(self) -> int:

@@ -46,7 +46,7 @@ _KNOWN_WITHIN_S: Final = 60.0
 """Then it is written, whether another attempt follows or not: etcd is away, or refuses the end of the run."""
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
-_SAID_EVERY_S: Final = 3600.0
+_LOGGED_EVERY_S: Final = 3600.0
 _FIND_S: Final = 5.0
 _AT_ONCE: Final = 1_000
 _MOST_WAITING: Final = 10_000
@@ -140,7 +140,7 @@ class OutboxWriter:
         self._came = asyncio.Event()
         self._knows = False
         """Whether jobs and rules were read: until then every record may have events."""
-        self._said_at = float("-inf")
+        self._logged_at = float("-inf")
         self.up_to = up_to
         """The position in the spool up to which all events are written."""
         self.problem: str | None = None
@@ -289,8 +289,8 @@ class OutboxWriter:
     def _say(self, why: str) -> None:
         self.problem = f"nothing is told of this worker's runs: {why}"
         now = self._clock.monotonic()
-        if now - self._said_at >= _SAID_EVERY_S:
-            self._said_at = now
+        if now - self._logged_at >= _LOGGED_EVERY_S:
+            self._logged_at = now
             _log.error("%s", self.problem, extra={"action": "outbox.forbidden"})
 
 

@@ -350,7 +350,7 @@ class Executor:
             return
         if waiting.tries == 1:
             _log.warning("%s is tried again: %s", run_id, error,
-                        extra={"action": "spawn_short", "run_id": str(run_id)})  # fmt: skip
+                         extra={"action": "spawn_short", "run_id": str(run_id)})  # fmt: skip
         self._waiting[run_id] = waiting
         self._idle.clear()
         waiting.short = error
@@ -372,7 +372,7 @@ class Executor:
         self._guard.over(launch.run_id)
         outcome = unstarted(launch.run_id, why, self._clock.wall_ms())
         _log.warning("%s %s", outcome.run_id, outcome.err,
-                    extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip
+                     extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip
         self._tell_soon(functools.partial(self._on_end, outcome))
 
     def _ended_unstarted(self, waiting: _Try, order: StopOrder) -> None:
@@ -416,7 +416,7 @@ class Executor:
             self._run_watch.exit_of(run, run.group.pidfd)
         except OSError as error:
             _log.warning("%s cannot be watched yet: %s", run.launch.run_id, error,
-                        extra={"action": "watch_failed", "run_id": str(run.launch.run_id)})  # fmt: skip
+                         extra={"action": "watch_failed", "run_id": str(run.launch.run_id)})  # fmt: skip
             self._loop.call_later(_WATCH_AGAIN_AFTER_S, self._watch, run)
 
     def _on_output(self, run: Running) -> None:

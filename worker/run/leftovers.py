@@ -55,7 +55,7 @@ async def end_leftovers(
     if left:
         pids = [leftover.pid for leftover in left]
         _log.error("left running by an earlier worker, and not to be ended: %s", pids,
-                  extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
+                   extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
     return left
 
 
@@ -95,5 +95,5 @@ def groups_of(left: Iterable[Leftover], now_ms: int) -> list[LeftGroup]:
 def _end(tree: Tree[None], left: Iterable[Leftover]) -> None:
     for leftover in left:
         if tree.end(leftover.process):
-            _log.warning("process %d of %s was left running: ended", leftover.pid, leftover.run_id,
-                        extra={"action": "leftover_ended", "run_id": leftover.run_id, "pid": leftover.pid})  # fmt: skip
+            extra = {"action": "leftover_ended", "run_id": leftover.run_id, "pid": leftover.pid}
+            _log.warning("process %d of %s was left running: ended", leftover.pid, leftover.run_id, extra=extra)

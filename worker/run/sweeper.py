@@ -111,7 +111,7 @@ class Sweeper:
             if remains.kill_if_due(self._clock.monotonic()):
                 self._delay = _FIRST_LOOK_AFTER_S
                 _log.warning("%s did not end on TERM", remains.run_id,
-                            extra={"action": "run_sent_kill", "run_id": str(remains.run_id)})  # fmt: skip
+                             extra={"action": "run_sent_kill", "run_id": str(remains.run_id)})  # fmt: skip
             if not remains.everything and not remains.group.send(0):
                 self._clear(remains)
         if looked_for := self._looked_for:

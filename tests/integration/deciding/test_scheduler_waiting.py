@@ -140,7 +140,7 @@ async def test_lock_that_somebody_else_frees_is_seen_by_ranks_0_and_1_only(clien
         for index in range(3):
             await waits(world, index)
         world.rank("w1", "w2", "w3")
-        waiting = [planner.scheduler._lock_waits._waiting for planner in world.planners]
+        waiting = [planner.scheduler._fires_at_locks._waiting for planner in world.planners]
         await wait_until(lambda: [len(one) for one in waiting] == [1, 1, 0], description="w3 looks no more")
         await end_run(world, by=None)
         await world.mark_comes_to(NOON + MINUTE)
@@ -159,7 +159,7 @@ async def test_who_waits_finds_out_that_the_lock_is_held_for_what_it_waits_for(
         world.at(NOON + MINUTE)
         await waits(world, 0)
         await waits(world, 1)
-        loser, locks = world.planners[1].scheduler._lock_waits, world.planners[1].locks
+        loser, locks = world.planners[1].scheduler._fires_at_locks, world.planners[1].locks
         looks = asyncio.Event()
         look = locks.look
 
@@ -184,7 +184,7 @@ async def test_what_is_tried_while_its_lock_is_read_is_left_alone(
         world.at(NOON + MINUTE)
         await waits(world)
         scheduler = world.planners[0].scheduler
-        waiting, read = scheduler._lock_waits, client.get_many
+        waiting, read = scheduler._fires_at_locks, client.get_many
 
         async def read_meanwhile(keys: list[str]) -> dict[str, KeyValue]:
             found = await read(keys)
@@ -291,7 +291,7 @@ async def test_job_that_is_paused_while_a_fire_waits_claims_nothing(client: Etcd
         assert await world.mark() == NOON + SECOND, "where the pause has put it"
         assert world.planners[0].wins == []
         world.tell(world.keys.job("job"), await client.get(world.keys.job("job")))
-        waiting = world.planners[0].scheduler._lock_waits._waiting
+        waiting = world.planners[0].scheduler._fires_at_locks._waiting
         await wait_until(lambda: not waiting, description="it waits no more")
 
 
@@ -401,7 +401,7 @@ async def test_newest_run_is_not_killed_by_who_still_waits_for_the_one_before(cl
         await end_run(world, by=0)  # w1 claims the newest at once; w2 does not know yet
         await world.mark_comes_to(NOON + MINUTE)
         assert world.planners[0].wins == [NOON + MINUTE]
-        await wait_until(lambda: not world.planners[1].scheduler._lock_waits._waiting, description="w2 has looked")
+        await wait_until(lambda: not world.planners[1].scheduler._fires_at_locks._waiting, description="w2 has looked")
         assert await client.count(world.keys.kills) == 1
         assert await kill_of(world, f"job@{NOON + MINUTE}#1") is None
 
@@ -527,7 +527,7 @@ async def test_kill_whose_answer_is_lost_is_put_once(
         monkeypatch.setattr(client, "txn", txn)
         world.at(NOON + MINUTE)
         first = await killed(world, run)
-        waiting = world.planners[0].scheduler._lock_waits._waiting
+        waiting = world.planners[0].scheduler._fires_at_locks._waiting
         await wait_until(lambda: any(wait.killed for wait in waiting.values()), description="it knows of the kill")
         kv = await client.get(world.keys.kill(first.run_id))
         assert kv is not None
@@ -566,7 +566,7 @@ async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
             "locked anew": [Delete(lock), Put(lock, b"another run that cannot be killed")],
             "killed": [Put(kill, b"a kill")],
         }
-        replace = scheduler._lock_waits.replace
+        replace = scheduler._fires_at_locks.replace
         await meeting.writes_nothing(
             prefix, lambda: replace(scheduler._pending_of["job"], held), after=[steps[what]]
         )  # fmt: skip
@@ -585,7 +585,7 @@ async def test_older_kill_that_is_put_anew_meanwhile_stays(
         world.at(NOON + MINUTE)
         await waits(world)
         scheduler = world.planners[0].scheduler
-        replace = scheduler._lock_waits.replace
+        replace = scheduler._fires_at_locks.replace
         await meeting.writes_nothing(
             prefix, lambda: replace(scheduler._pending_of["job"], held), after=[[], [Put(kill, b"a kill")]]
         )  # fmt: skip

@@ -52,8 +52,8 @@ async def test_what_40_clients_do_not_take_is_not_held_for_each(place: Place, pa
                 answers.update(head.split()[1] for head in begun)
                 assert set(answers) <= {b"200", b"503"}
             held, most = tracemalloc.get_traced_memory()
-        assert held < 150 * MIB
-        assert most < 250 * MIB
+        assert held < 130 * MIB
+        assert most < 215 * MIB
         server = manager.http.server.handler
         await wait_until(lambda: not server.connections, description="the manager has let go")
 

@@ -140,9 +140,9 @@ async def test_log_store_away_frees_a_lock_and_what_has_ended_waits_for_its_reco
     ("grace_s", "ago_ms", "is_given_up"),
     [
         (None, None, False),
-        (None, OVERDUE_MS - 5000, False),
+        (None, OVERDUE_MS - 20_000, False),
         (None, OVERDUE_MS, True),
-        (30, OVERDUE_MS + 25_000, False),
+        (30, OVERDUE_MS + 10_000, False),
         (30, OVERDUE_MS + 30_000, True),
     ],
 )
@@ -161,6 +161,18 @@ async def test_run_of_a_live_worker_is_given_up_only_where_a_kill_has_been_pendi
     assert await office.is_locked() is not is_given_up
     await office.look()
     assert not await office.world.has(wish), "a refused wish does not wait for a moment at which the run is not well"
+
+
+async def test_wish_waits_where_the_kill_is_overdue_by_the_clock_of_the_manager_alone(office: Office) -> None:
+    run = await office.world.open_run(lost_after_ms=None)
+    await office.session_is_live()
+    await office.kill(run, ago_ms=OVERDUE_MS - 8000)
+    await office.wish(run)
+    await office.look_until_nothing_starts()
+    assert await office.is_locked()
+    office.clock.advance(8)
+    await office.look_until_nothing_starts()
+    assert not await office.is_locked()
 
 
 async def test_kill_that_is_older_than_the_run_says_nothing_of_it(office: Office) -> None:

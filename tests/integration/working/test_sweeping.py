@@ -72,9 +72,11 @@ async def test_kills_go_when_their_run_is_settled(office: Office, world: World) 
         not_before_ms=8,
     )  # fmt: skip
     await world.etcd.put(link.key(world.keys), link.to_json())
-    for run_id in (open_run, asked, settled, link.run_id, RunId.planned("chained", 7)):
+    unread = RunId.planned("of-a-later-version", 9)
+    await world.etcd.put(world.keys.chain(unread.job), b"{}")
+    for run_id in (open_run, asked, settled, link.run_id, RunId.planned("chained", 7), unread):
         await world.kill(run_id)
-    await wait_until(lambda: len(office.kills.by_run) == 5, description="the kills are seen")
+    await wait_until(lambda: len(office.kills.by_run) == 6, description="the kills are seen")
     before = await world.etcd.get(world.keys.seen(Watched.KILLS))
     await office.sweep()
     after = await world.etcd.get(world.keys.seen(Watched.KILLS))
@@ -84,6 +86,7 @@ async def test_kills_go_when_their_run_is_settled(office: Office, world: World) 
     assert await world.has(world.keys.kill(open_run))
     assert await world.has(world.keys.kill(asked))
     assert await world.has(world.keys.kill(link.run_id))
+    assert await world.has(world.keys.kill(unread))
     assert not await world.has(world.keys.kill(settled))
     assert not await world.has(world.keys.kill(RunId.planned("chained", 7)))
 

@@ -5,7 +5,7 @@ import { t, word } from "./text.js";
 
 /**
  * How a fire may end, with what `common/verdicts.py` says of it; a page of a former version does not.
- * @type {Record<string, {is_of_a_run: boolean, is_failure: boolean, is_retried: boolean, tone: string, icon: string, mark: string}>}
+ * @type {Record<string, {is_of_a_run: boolean, is_failure: boolean, is_retried: boolean, end_is_known: boolean, tone: string, icon: string, mark: string}>}
  */
 const KNOWN = JSON.parse(document.body.dataset.verdicts ?? "{}");
 export const VERDICTS = Object.keys(KNOWN);
