@@ -268,6 +268,11 @@ async def test_last_lines_alone_are_sent_as_seldom_as_they_are_short(
     prompter = Prompter(tmp_path)
     run = await live.run(prompter.command)
     assert (await live.output(run, tail="1"))["live"]
+
+    async def has_begun() -> bool:
+        return await live.chunks(run) == [""]
+
+    await wait_until(has_begun, description="the worker has sent its first piece, which is as long as any")
     prompter.say("x" * 20_000 + "\nlast\n")
 
     async def is_shown() -> bool:
