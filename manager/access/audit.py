@@ -74,7 +74,8 @@ class Audit:
         self._compared = asyncio.Event()
         self._revision = 0
         self._keeps_up = False
-        self._asked_s: float | None = None
+        self._asked_s: list[float] = []
+        """When each call that the disk has not answered was made."""
         """Since when the disk has been at it."""
         self._disk_fault: str | None = None
         self._delivery_fault: str | None = None
@@ -140,7 +141,7 @@ class Audit:
 
     def _problems(self, log_store_is_away: bool) -> Iterator[str]:
         fault = self._disk_fault
-        if fault is None and self._asked_s is not None and self._clock.monotonic() - self._asked_s > _HANGS_AFTER_S:
+        if fault is None and self._asked_s and self._clock.monotonic() - min(self._asked_s) > _HANGS_AFTER_S:
             fault = "the disk does not answer"
         if fault is not None:
             where = f"this manager's disk ({self._directory})"
@@ -355,13 +356,13 @@ class Audit:
         self._on_disk.set()
 
     async def _asking(self, work: Callable[[], _T]) -> _T:
-        self._asked_s = self._asked_s or self._clock.monotonic()
+        self._asked_s.append(asked_s := self._clock.monotonic())
         try:
             return await self._disk.call(work)
         except RuntimeError as error:  # the machine is out of processes
             raise OSError(errno.EAGAIN, f"no thread can be started ({error})") from error
         finally:
-            self._asked_s = None
+            self._asked_s.remove(asked_s)
 
     def _report_fault(self, error: OSError) -> None:
         text = error.strerror or str(error)

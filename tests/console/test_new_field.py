@@ -17,19 +17,19 @@ from tests.support.etcd_server import free_port
 from tests.support.waiting import wait_until
 
 _OF_A_JOB = """
-    cpu_s: Annotated[int, _whole(1, 7_777), says(
+    cpu_s: Annotated[int, _whole(1, 7_777), about(
         "cpuSeconds", "how long a run may use the `CPU`", 60, section="limits", label="Processor time in seconds",
     )] = 90  # fmt: skip
-    mood: Annotated[Overlap, Choice(Overlap), says(
+    mood: Annotated[Overlap, Choice(Overlap), about(
         "mood", "how it goes on", "skip", section="what", label="Temper", hint="Once it is angry.",
         choices={"allow": "calm down", "skip": "walk away"})] = Overlap.SKIP  # fmt: skip
-    notes: Annotated[Mapping[str, str], _labels(_VALUE, "{}"), says(
+    notes: Annotated[Mapping[str, str], _labels(_VALUE, "{}"), about(
         "notes", "what to know of it", {}, section="labelled", label="Remarks", unset="nothing to say",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
 
     def fires_alike("""
 _OF_RETRIES = """
-    calmly: Annotated[bool, Truth(), says("calmly", "without haste", True, label="Without haste")] = False
+    calmly: Annotated[bool, Truth(), about("calmly", "without haste", True, label="Without haste")] = False
 
     def delay_ms("""
 

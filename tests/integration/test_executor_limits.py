@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
+from pathlib import Path
 
 import pytest
 
@@ -31,10 +33,13 @@ async def test_leaks_no_descriptor_over_200_runs_of_every_kind() -> None:
         assert descriptors() <= before, "what other tests had open may have gone meanwhile"
 
 
-async def test_300_runs_at_once() -> None:
+async def test_300_runs_at_once(tmp_path: Path) -> None:
     async with executing() as runs:
-        ids = [runs.start(f"echo {number}; read line; sleep 0.5; echo $ETCRON_RUN_ID") for number in range(300)]
-        assert len(runs.executor.running) == 300
+        with (tmp_path / "gate").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            after = f"read line; flock --shared {gate.name} echo $ETCRON_RUN_ID"
+            ids = [runs.start(f"echo {number}; {after}") for number in range(300)]
+            assert len(runs.executor.running) == 300
         await runs.executor.drained()
         for number, run_id in enumerate(ids):
             assert runs.outcomes[run_id].output == f"{number}\n{run_id}\n"

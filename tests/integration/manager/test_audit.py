@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -405,6 +407,19 @@ async def test_disk_that_hangs_holds_up_nothing_and_is_told(place: Place, tmp_pa
             found = await entries(manager, headers, object="job backup")
             assert [one["action"] for one in found] == ["job.save"] * 5 + ["job.kill"]
             assert audit.problems() == []
+
+
+async def test_disk_that_hangs_is_told_though_an_earlier_call_is_answered(
+    manager: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manager.access.audit._HANGS_AFTER_S", 0)
+    audit, thaw = manager.parts.audit, threading.Event()
+    answered, hanging = (asyncio.ensure_future(audit._asking(work)) for work in (lambda: True, thaw.wait))
+    await answered
+    assert "does not answer" in " ".join(audit.problems())
+    thaw.set()
+    await hanging
+    assert audit.problems() == []
 
 
 async def test_what_finds_no_room_is_counted_and_the_audit_says_so(

@@ -51,9 +51,12 @@ class Live:
     managers: list[managing.Managed] = field(default_factory=list)
 
     async def run(self, command: str | list[str], **fields: Any) -> RunId:
-        """A run of such a job, which has a process."""
+        """A run of such a job, which has a process, and of which every manager knows."""
         run = await self.world.ask(await self.world.save("job", command, **fields), _PLAN)
-        await wait_until(lambda: run in self.worker.running(), description=f"{run} runs")
+        known = [manager.parts.watching.open_runs for manager in self.managers]
+        await wait_until(
+            lambda: run in self.worker.running() and all(runs.get(run) for runs in known), description=f"{run} runs"
+        )
         return run
 
     @asynccontextmanager
