@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,7 +45,7 @@ def report(events: Iterable[Event], history: Path | None = None) -> int:
     view = View.of(events)
     found = violations(view)
     where = [f"history {history}"] if history is not None else []
-    sys.stdout.write("\n".join([*_faults(view), *_summary(view), *_wrong(found), *where]) + "\n")
+    sys.stdout.write("\n".join([*_faults(view), *_summary(view), *_wrong(found), *_of_etcd(view), *where]) + "\n")
     return 1 if found else 0
 
 
@@ -90,6 +90,22 @@ def _wrong(found: list[Violation]) -> list[str]:
         if shown[one.promise] <= _SHOWN_OF_A_KIND:
             lines.append(f"  {one}")
     return [f"{len(found)} violations ({_counted(shown)})", *lines]
+
+
+def given_twice(view: View) -> list[int]:
+    """The revisions under which two workers have claimed: etcd has given each of them out twice."""
+    workers = defaultdict[int, set[str]](set)
+    for sign in (sign for run in view.runs.values() for sign in run.signs):
+        workers[sign.fence].add(sign.worker)
+    return sorted(fence for fence, claimants in workers.items() if len(claimants) > 1)
+
+
+def _of_etcd(view: View) -> Iterator[str]:
+    if twice := given_twice(view):
+        yield (
+            f"etcd has given out {len(twice)} revisions twice (the first is {twice[0]}), so it has lost what it had "
+            "acknowledged, as 3.5.0 to 3.5.2 may when they are killed: take another version"
+        )
 
 
 def _counted(counts: Mapping[str, int]) -> str:

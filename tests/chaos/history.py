@@ -79,6 +79,8 @@ class Call:
     """The runs that the answer names."""
     outcome: str = ""
     """Of a kill, and of a wish to give a run up: what became of it; of an unblocking: its warnings."""
+    in_doubt: bool = False
+    """An earlier sending had no definite answer: it may have been what took effect."""
     again_until_ms: int | None = None
     again_attempt: int | None = None
     """Of an unblocking: up to which plan time fires begin with which attempt."""

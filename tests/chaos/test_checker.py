@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.check import report, violations
+from tests.chaos.check import given_twice, report, violations
 from tests.chaos.good_history import EDITED, REVISIONS, T0_MS, good_history
 from tests.chaos.history import (
     Call,
@@ -365,11 +365,11 @@ _CUT_OFF_UNTIL_GIVEN_UP = fault("etcd: swallow until a run of it was given up", 
 _QUEUED = run_id("queued", 0)
 
 
-def given_up(run: str, sent: int, outcome: str = "lost") -> Call:
+def given_up(run: str, sent: int, outcome: str = "lost", *, in_doubt: bool = False) -> Call:
     """Sent and answered then, in ms since the beginning."""
     return Call(
         op=Op.GIVE_UP, job=run.partition("@")[0], sent_ms=T0_MS + sent, ack_ms=T0_MS + sent + 500, runs=[run],
-        outcome=outcome,
+        outcome=outcome, in_doubt=in_doubt,
     )  # fmt: skip
 
 
@@ -379,6 +379,7 @@ def given_up(run: str, sent: int, outcome: str = "lost") -> Call:
         pytest.param(given_up(_QUEUED, 11_000), True, id="given up before"),
         pytest.param(given_up(_QUEUED, 11_000, "pending"), True, id="given up, and the steward is slow"),
         pytest.param(given_up(_QUEUED, 11_000, "finished"), False, id="it had ended, said the answer"),
+        pytest.param(given_up(_QUEUED, 11_000, "finished", in_doubt=True), True, id="by a sending without an answer"),
         pytest.param(given_up(_QUEUED, 11_021), False, id="given up after the other began"),
         pytest.param(given_up(run_id("queued", 20), 11_000), False, id="another one was given up"),
     ],
@@ -408,11 +409,19 @@ def test_a_run_is_given_up_only_where_its_worker_may_be_out_of_reach(
     assert (not found) is accepted
 
 
-@pytest.mark.parametrize("is_asked_for", [True, False])
-def test_only_what_users_gave_up_is_recorded_so(is_asked_for: bool) -> None:
+@pytest.mark.parametrize(
+    ("wish", "is_asked_for"),
+    [
+        ([given_up(LOST, 20_800)], True),
+        ([given_up(LOST, 20_800, "finished", in_doubt=True)], True),
+        ([given_up(LOST, 20_800, "finished")], False),
+        ([], False),
+    ],
+)
+def test_only_what_users_gave_up_is_recorded_so(wish: list[Event], is_asked_for: bool) -> None:
     lost = record(LOST, reason="given up by api ::1: it burned")
-    wish: list[Event] = [fault("SIGKILL", "w1", 20_600, 20_700), given_up(LOST, 20_800)] if is_asked_for else []
-    assert (not list(give_ups.check(View.of(lost([*good_history(), *wish]))))) is is_asked_for
+    killed = fault("SIGKILL", "w1", 20_600, 20_700)
+    assert (not list(give_ups.check(View.of(lost([*good_history(), killed, *wish]))))) is is_asked_for
 
 
 @pytest.mark.parametrize(
@@ -666,3 +675,10 @@ def test_the_report_counts_faults_also_those_that_were_never_met(capsys: pytest.
 def test_a_history_without_a_header_is_none() -> None:
     with pytest.raises(ValueError, match="no header"):
         View.of([])
+
+
+def test_revision_under_which_two_workers_have_claimed_is_the_fault_of_etcd() -> None:
+    fence = next(one.fence for one in good_history() if isinstance(one, Evidence) and one.run != _QUEUED)
+    corrupt = marked(_QUEUED, Mark.START, fence=fence, worker="w2")
+    assert given_twice(View.of(good_history())) == []
+    assert given_twice(View.of(corrupt(good_history()))) == [fence]

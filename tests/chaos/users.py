@@ -37,6 +37,8 @@ class Answer:
     status: int
     body: dict[str, Any]
     sent_ms: int
+    in_doubt: bool
+    """An earlier sending had no definite answer."""
 
 
 class Users:
@@ -173,7 +175,7 @@ class Users:
 
     async def _ask(self, method: str, path: str, body: object = None) -> Answer:
         """The first definite answer of any manager."""
-        sent_ms = wall_ms()
+        sent_ms, in_doubt = wall_ms(), False
         while True:
             port = self._chance.choice(self._fleet.managers).port
             try:
@@ -181,9 +183,10 @@ class Users:
                 url = URL(f"http://127.0.0.1:{port}{path}", encoded=True)
                 async with self._http.request(method, url, json=body, timeout=timeout) as answer:
                     if answer.status < _DEFINITE:
-                        return Answer(answer.status, await answer.json(), sent_ms)
+                        return Answer(answer.status, await answer.json(), sent_ms, in_doubt)
             except (aiohttp.ClientError, TimeoutError, ValueError):
                 pass
+            in_doubt = True
             await asyncio.sleep(_BETWEEN_TRIES_S)
 
     async def _note(
@@ -199,8 +202,8 @@ class Users:
         self._fleet.history.add(Call(
             op=op, job=job, sent_ms=answer.sent_ms, ack_ms=ack_ms, ack_boot_ns=ack_boot_ns,
             spec=dict(spec) if spec else None, job_revision=job_revision, etcd_revision=etcd_revision,
-            runs=runs or [], outcome=outcome, again_until_ms=again.until_ms if again else None,
-            again_attempt=again.attempt if again else None,
+            runs=runs or [], outcome=outcome, in_doubt=answer.in_doubt,
+            again_until_ms=again.until_ms if again else None, again_attempt=again.attempt if again else None,
         ))  # fmt: skip
 
     async def _saved(self, job: str) -> tuple[int | None, int | None, Again | None]:

@@ -7,23 +7,27 @@ from collections.abc import Iterator
 from tests.chaos.history import Call, Op
 from tests.chaos.view import Run, View, Violation
 
-GIVEN_UP = ("lost", "pending")
+_TAKEN = ("lost", "pending")
 """Outcomes of a wish that was taken."""
 _SESSION_ENDS_MS = 60_000
 """So long before a wish may be what took the session of the run's worker: elections and slow answers are long."""
 _OF_ALL = ("etcd", "keys")
 
 
+def may_be_taken(call: Call) -> bool:
+    """Whether it is a wish that was taken, or whose first sending may have been."""
+    return call.op is Op.GIVE_UP and (call.outcome in _TAKEN or call.in_doubt)
+
+
 def check(view: View) -> Iterator[Violation]:
     """Every wish that was taken, and every record that names one."""
-    taken = {
-        run: call for call in view.calls if call.op is Op.GIVE_UP and call.outcome in GIVEN_UP for run in call.runs
-    }
+    wishes = {run: call for call in view.calls if may_be_taken(call) for run in call.runs}
     for run, record in view.records():
-        call = taken.get(str(run.id))
-        if call is None and str(record.get("reason")).startswith("given up by"):
-            yield Violation("G5", str(run.id), f"{record['reason']}, and nobody has")
-        elif call is not None and _was_well(view, call, run):
+        call = wishes.get(str(run.id))
+        is_given_up = str(record.get("reason")).startswith("given up by")
+        if call is None and is_given_up:
+            yield Violation("G5", str(run.id), f"{record['reason']}, and no user has")
+        elif call is not None and (is_given_up or call.outcome in _TAKEN) and _was_well(view, call, run):
             yield Violation("G5", str(run.id), f"given up at {call.ack_ms}, and nothing had happened to its worker")
 
 

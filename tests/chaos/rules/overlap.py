@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.chaos.history import Op
-from tests.chaos.rules.give_ups import GIVEN_UP
+from tests.chaos.rules.give_ups import may_be_taken
 from tests.chaos.view import Run, View, Violation
 
 _NS = 1_000_000_000
@@ -56,7 +55,7 @@ def _beside_what_lingers(view: View, sequence: str, runs: list[Run]) -> Iterator
 def _is_given_up(view: View, earlier: Run, run: Run) -> bool:
     """Whether users gave up the earlier one, which went on, before the other began."""
     return any(
-        call.op is Op.GIVE_UP and str(earlier.id) in call.runs and call.outcome in GIVEN_UP
+        may_be_taken(call) and str(earlier.id) in call.runs
         and call.sent_ms <= min(one.wall_ms for one in run.signs)
         for call in view.calls
     )  # fmt: skip
