@@ -84,7 +84,8 @@ class MailServer:
         if self._server is not None:
             self._server.close()
             for transport in list(self._open):
-                transport.abort()
+                if not transport.is_closing():  # aborted again, one of TLS raises in Python 3.11.2
+                    transport.abort()
             self._server = None
 
     async def __aenter__(self) -> MailServer:
