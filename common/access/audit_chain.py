@@ -154,7 +154,7 @@ class Head:
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """Goes along one chain as it is kept, and finds its first break; may be laid aside between entries."""
+    """Goes along one chain as it is kept, and finds its first break; a caller may pause it between entries."""
 
     chain: str
     seq: int = 0

@@ -9,7 +9,7 @@
                    ahead, once the kernel calls it synchronised
 
 A process that is not compared is trusted while its clock does not jump. While it is off or has jumped, ``fault`` has
-the reason, and nothing may be decided or saved. Reading etcd in vain changes no verdict.
+the reason, and nothing may be decided or saved. A failed read of etcd changes no verdict.
 
 Two minutes, since stewards change, and beats of a machine under load come late: the others may be drained, restarted
 and slow one after the other, and no clock is compared meanwhile. Not for ever, since a fleet on a slow etcd would never

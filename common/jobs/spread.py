@@ -41,7 +41,7 @@ def spread(spec: JobSpec, by: SpreadBy, jitter_s: int) -> JobSpec:
 
 
 def suggests_spread(spec: JobSpec) -> bool:
-    """Whether it would fire apart from others by a minute of its own, and no user has chosen the one that it has.
+    """Whether a minute of its own would set it apart from other jobs, and no user has chosen the one that it has.
 
     Chosen are a second, and a minute that no multiple of five is: a user who takes `17 2 * * *` means it.
     """

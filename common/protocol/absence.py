@@ -13,8 +13,8 @@ _SHOWN: Final = 3
 _DAY_MS: Final = 86_400_000
 
 
-class Worker(Protocol):
-    """What is asked of a live worker."""
+class _Known(Protocol):
+    """What is asked of any worker."""
 
     @property
     def worker(self) -> str: ...
@@ -22,19 +22,18 @@ class Worker(Protocol):
     def labels(self) -> Mapping[str, str]: ...
     @property
     def slots(self) -> int: ...
+
+
+class Worker(_Known, Protocol):
+    """What is asked of a live worker."""
+
     @property
     def not_accepting(self) -> str | None: ...
 
 
-class Past(Protocol):
+class Past(_Known, Protocol):
     """What is asked of a worker that has left."""
 
-    @property
-    def worker(self) -> str: ...
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-    @property
-    def slots(self) -> int: ...
     @property
     def seen_ms(self) -> int: ...
     @property

@@ -1,4 +1,4 @@
-"""A worker and its guardian: what is late is ended in words, and nothing starts while there is nobody to guard it."""
+"""A worker and its guardian: what is late is ended in words, and nothing starts without a guardian."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ async def test_what_ended_right_before_the_worker_is_not_ended_with_it(
 ) -> None:
     """Its end was to be told at the end of the loop's turn, and there is no such turn any more."""
 
-    async def nobody(_: str | None) -> None:
+    async def ignore(_: str | None) -> None:
         return
 
     async with working(place) as worker:
@@ -192,7 +192,7 @@ async def test_what_ended_right_before_the_worker_is_not_ended_with_it(
         run_id = await run_of(worker, world, "job")
         guardian = GuardianLink(
             directory=tmp_path, instance="another", table=worker.parts.table, margin_s=2, logs=("WARNING", "text"),
-            on_past=lambda *_: False, on_ready=lambda: None, announce=nobody, clock=SystemClock(),
+            on_past=lambda *_: False, on_ready=lambda: None, announce=ignore, clock=SystemClock(),
         )  # fmt: skip
         async with guardian:
             assert guardian.intents([run_id])
