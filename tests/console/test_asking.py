@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Page, Request, expect
+from playwright.async_api import Page, Request, Route, expect
 
 from tests.console.console import Console, settled
 from tests.console.test_live import NO_SHARED_WORKER
@@ -87,6 +88,45 @@ async def test_no_page_asks_more_than_once_a_second(console: Console, cluster: C
     ]
     await cluster.call("POST", f"/api/v1/jobs/{name}/kill", {})
     assert not too_often, "\n".join(too_often)
+
+
+async def test_of_all_that_runs_each_is_asked_in_its_turn_however_much_else_the_page_asks(console: Console) -> None:
+    """An overview that is loaded again and again takes not all turns, nor do runs whose worker does not answer, nor
+    short ones, which are new each time."""
+    asking = await Asking.new(console, watched=False)
+    runs, plan = [f"j@{at}#1" for at in (1_000, 2_000, 3_000)], count(4_000)
+
+    async def with_runs(route: Route) -> None:
+        answer = await route.fetch()
+        longest = [
+            {"id": run, "jobName": "j", "state": "running", "planTime": 1_000, "startTime": 1_000, "worker": "w",
+             "labels": {}}
+            for run in (*runs, f"j@{next(plan)}#1")
+        ]  # fmt: skip
+        await route.fulfill(response=answer, json={**await answer.json(), "longest": longest, "running": 4})
+
+    async def output(route: Route) -> None:
+        if quote(runs[2], safe="") in route.request.url:
+            await route.fulfill(json={"text": "copying table 12", "progress": {"percent": 40, "text": ""}})
+        else:
+            await route.fulfill(status=503)
+
+    await asking.page.route("**/api/v1/overview", with_runs)
+    await asking.page.route("**/output?*", output)
+    await asking.page.goto("/")
+    await settled(asking.page)
+    await asking.page.evaluate("tell('hello', {})")
+    for step_ms in (300, 700, 450):  # the overview is asked for at other moments of the second
+        await asking.run_for(step_ms)
+        before = len(asking.asked)
+        for _ in range(30):
+            await asking.page.evaluate("tell('ping', {})")
+            await asking.run_for(TOLD_EVERY_MS)
+        found = asking.asked[before:]
+        asked = Counter(run for url in found for run in runs if quote(run, safe="") in url)
+        assert all(asked[run] >= 1 for run in runs), (step_ms, asked, found)
+        assert sum("/overview" in url for url in found) >= 5, found
+    await expect(asking.page.locator("#running")).to_contain_text("copying table 12")
 
 
 async def test_a_page_where_nothing_is_wrong_asks_once(console: Console, cluster: Cluster, name: str) -> None:

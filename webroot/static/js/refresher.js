@@ -8,8 +8,8 @@ const APART_MS = 1000;
 const PASSED_MS = 5000;
 let askedMs = -Infinity;
 
-/** Whether the page may ask for something by itself now; if so, it has. */
-export function takeTurn() {
+/** Whether the page may ask for something by itself now; if so, it has. Who may not tries again at the next moment. */
+function takeTurn() {
   const isFree = performance.now() >= askedMs + APART_MS;
   if (isFree) askedMs = performance.now();
   return isFree;

@@ -7,7 +7,7 @@ import { h, icon } from "../dom.js";
 import { whole } from "../durations.js";
 import { encoded, runUrl } from "../links.js";
 import { redraw } from "../redraw.js";
-import { takeTurn } from "../refresher.js";
+import { Refresher } from "../refresher.js";
 import { lastLineOf } from "../run/progress_lines.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
@@ -28,14 +28,12 @@ export class Running {
     this.seen = null;
     /** What is known of each, by its id. @type {Map<string, {line: string, progress: {percent: number, text: string} | null}>} */
     this.printed = new Map();
-    /** Those that were asked for, the one that has waited longest first. @type {string[]} */
+    /** Those that are asked for, the one that has waited longest first; new ones last, as short runs are new each time. @type {string[]} */
     this.turn = [];
-    this.isAsking = false;
-    let second = 0;
+    this.asking = new Refresher(() => this.askNext());
     everySecond(() => {
       refresh();
-      second += 1;
-      if (second % 2) void this.askNext(); // in the other one the overview has its turn
+      if (this.turn.length) this.asking.soon();
     });
   }
 
@@ -43,16 +41,15 @@ export class Running {
   show(seen) {
     this.seen = seen;
     const ids = seen.longest.map((/** @type {Going} */ run) => run.id);
-    this.turn = [...ids.filter((/** @type {string} */ id) => !this.turn.includes(id)), ...this.turn.filter((id) => ids.includes(id))];
+    this.turn = [...this.turn.filter((id) => ids.includes(id)), ...ids.filter((/** @type {string} */ id) => !this.turn.includes(id))];
     for (const id of this.printed.keys()) if (!ids.includes(id)) this.printed.delete(id);
     this.draw();
   }
 
-  /** One of them every other second, in turn. */
+  /** One of them, in turn. */
   async askNext() {
     const id = this.turn[0];
-    if (id === undefined || this.isAsking || !takeTurn()) return;
-    this.isAsking = true;
+    if (id === undefined) return;
     // The first answer is often empty, as its worker sends nothing before: it is asked once more then.
     this.turn.splice(this.printed.has(id) ? this.turn.length : 1, 0, /** @type {string} */ (this.turn.shift()));
     try {
@@ -60,9 +57,7 @@ export class Running {
       this.printed.set(id, { line: lastLineOf(text), progress: progress ?? null });
       this.draw();
     } catch {
-      // it has ended, or its worker does not tell: the row stands without
-    } finally {
-      this.isAsking = false;
+      if (!this.printed.has(id)) this.printed.set(id, { line: "", progress: null }); // it has ended, or its worker does not tell
     }
   }
 
