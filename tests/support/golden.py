@@ -27,8 +27,8 @@ from common.etcd import EtcdClient
 from common.etcd.txn_messages import only_read
 from common.protocol.compares import Compare, Relation, Target
 from common.protocol.txn import Delete, Get, GetKey, GetPrefix, Operation, Put, Txn, TxnResult
+from tests.support.sources import ROOT, TREES
 
-ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("common", "worker", "manager", "cli")
 WRITE: Final = "ETCRON_GOLDEN"
 _NO_ANSWER: Final = "none"
@@ -302,13 +302,11 @@ def all_sites() -> set[Site]:
 def _by_file() -> dict[str, dict[int, set[Site]]]:
     """For each file, by line."""
     found = {}
-    for package in PRODUCT:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            sites: dict[int, set[Site]] = defaultdict(set)
-            _collect(ast.parse(path.read_text()), module, (), sites)
-            if sites:
-                found[str(path)] = dict(sites)
+    for path, tree in TREES.items():
+        sites: dict[int, set[Site]] = defaultdict(set)
+        _collect(tree, ".".join(path.with_suffix("").parts), (), sites)
+        if sites:
+            found[str(ROOT / path)] = dict(sites)
     return found
 
 

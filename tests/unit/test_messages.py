@@ -16,8 +16,8 @@ from common.words.messages import LONGEST, Messages, Said
 from manager.console.pages import LANGUAGES
 from manager.http.errors import MESSAGES
 from tests.support.literals import assigned, texts_of
+from tests.support.sources import NODES, ROOT, TREES
 
-ROOT = Path(__file__).parents[2]
 TABLE: dict[str, dict[str, str]] = json.loads((ROOT / "webroot/static/i18n/messages.json").read_text(encoding="utf-8"))
 _GAP = re.compile(r"\{(\w+)(?::text)?\}")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -70,9 +70,9 @@ def test_text_of_a_user_that_never_ends_is_no_message() -> None:
 
 
 def _said_in(path: Path) -> Iterator[tuple[int, str]]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = TREES[path]
     outer = {name: values for name, values in assigned(ast.Module(tree.body, [])).items() if name.isupper()}
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+    for function in (node for node in NODES[path] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
         known = outer | assigned(function)
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             if not isinstance(call.func, ast.Name) or call.func.id not in SAYING:
@@ -96,11 +96,11 @@ def _unlisted(text: str) -> Iterator[str]:
 
 
 def _files() -> list[Path]:
-    found = [path for folder in ANSWERING for path in sorted((ROOT / folder).rglob("*.py"))]
-    return [path for path in found if not any(str(path).startswith(str(ROOT / one)) for one in NOT_ANSWERED)]
+    found = [path for folder in ANSWERING for path in TREES if path.is_relative_to(folder)]
+    return [path for path in found if not str(path).startswith((*NOT_ANSWERED,))]
 
 
-@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", _files(), ids=str)
 def test_every_message_that_a_manager_answers_with_is_in_the_table(path: Path) -> None:
     unlisted = [f"{line}: {missing}" for line, text in _said_in(path) for missing in _unlisted(text)]
     assert unlisted == [], "webroot/static/i18n/messages.json has each with its code, in every language"

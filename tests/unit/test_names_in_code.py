@@ -6,19 +6,14 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-TREES = {
-    path.relative_to(ROOT): ast.parse(path.read_text())
-    for program in ("cli", "common", "manager", "worker")
-    for path in sorted((ROOT / program).rglob("*.py"))
-}
+from tests.support.sources import NODES, ROOT, TEXTS
 
 
 def test_a_function_that_is_named_like_a_question_answers_yes_or_no() -> None:
     asked = [
         (path, node.name, ast.unparse(node.returns) if node.returns is not None else "None")
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
+        for path, nodes in NODES.items()
+        for node in nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.lstrip("_").startswith(("is_", "has_"))
     ]
@@ -29,8 +24,8 @@ def test_a_function_that_is_named_like_a_question_answers_yes_or_no() -> None:
 def test_what_a_docstring_names_by_its_path_is_there() -> None:
     named = [
         (path, name)
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
+        for path, nodes in NODES.items()
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         for name in re.findall(r"`((?:cli|common|manager|worker)[./][\w./]+)`", node.value)
     ]
@@ -44,6 +39,6 @@ def _is_there(name: str) -> bool:
         return (ROOT / name).exists()
     module, _, last = name.rpartition(".")
     files = [Path(f"{one.replace('.', '/')}{end}") for one in (name, module) for end in (".py", "/__init__.py")]
-    return any(file in TREES for file in files[:2]) or any(
-        re.search(rf"\b{last}\b", (ROOT / file).read_text()) is not None for file in files[2:] if file in TREES
+    return any(file in TEXTS for file in files[:2]) or any(
+        re.search(rf"\b{last}\b", TEXTS[file]) is not None for file in files[2:] if file in TEXTS
     )

@@ -11,10 +11,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.support.sources import TREES
 
 FUNCTIONS: Final = {
     "os": {
@@ -70,10 +69,8 @@ KNOWN: Final = {
 @cache
 def in_product() -> list[tuple[str, int, str, str]]:
     """Module, line, function, and what is called."""
-    files = sorted(path for part in ("common", "manager", "worker") for path in (ROOT / part).rglob("*.py"))
-    return [
-        (str(file.relative_to(ROOT)), *call) for file in files for call in blocking_calls(ast.parse(file.read_text()))
-    ]
+    programs = {path: tree for path, tree in TREES.items() if path.parts[0] != "cli"}
+    return [(str(path), *call) for path, tree in programs.items() for call in blocking_calls(tree)]
 
 
 def blocking_calls(tree: ast.AST, function: str = "") -> Iterator[tuple[int, str, str]]:

@@ -10,17 +10,16 @@ import ast
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.literals import assigned, texts_of
 from tests.support.scripts import evaluate
+from tests.support.sources import NODES, TREES
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("worker", "common/protocol", "common/clocks", "common/notices", "manager/notices", "manager/views",
-           "manager/watch", "manager/cluster")  # fmt: skip
+FOLDERS = ("worker/", "common/protocol/", "common/clocks/", "common/notices/", "manager/notices/", "manager/views/",
+           "manager/watch/", "manager/cluster/")  # fmt: skip
 GIVEN = {"reason", "why", "err", "problem", "not_accepting", "late", "error"}
 ASKED = re.compile(r"why|reason|fault|refus|in_words|off_by|admit")
 SAYING = {"missed", "lost", "killed", "set", "_event", "_admit"}
@@ -84,10 +83,12 @@ def _given(function: ast.AST, name: str, *, raises: bool) -> Iterator[ast.expr]:
 def emitted() -> dict[str, str]:
     """The texts, with ``X1`` for what is known only when they are said; and where each is written."""
     found: dict[str, str] = {}
-    for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
-        tree, of = ast.parse(path.read_text(encoding="utf-8")), str(path.relative_to(ROOT))
+    for path, tree in TREES.items():
+        of = str(path)
+        if not of.startswith(FOLDERS):
+            continue
         constants = assigned(ast.Module([one for one in tree.body if isinstance(one, ast.Assign | ast.AnnAssign)], []))
-        for function in (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)):
+        for function in (one for one in NODES[path] if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)):
             known = constants | assigned(function)
             for value in _given(function, function.name, raises=of in RAISING):
                 for text in texts_of(value, known):

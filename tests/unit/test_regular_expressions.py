@@ -19,8 +19,8 @@ from common.crontab import lines
 from common.jobs.job import JobSpec
 from common.jobs.kinds import members_of
 from tests.support.backtracking import Backtracking, parsed, pumps
+from tests.support.sources import NODES, TEXTS
 
-ROOT = Path(__file__).parents[2]
 HOW = {"match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 LENGTH, ENOUGH, STEEPEST, SQUARE = 16, 250, 2.5, 4.5
 """Twice the text may take so many times the steps; below 250 it is not asked."""
@@ -50,10 +50,10 @@ class Expression(NamedTuple):
 
 
 def modules() -> Iterator[tuple[str, str, ModuleType]]:
-    for path in sorted(one for room in ("common", "manager", "worker", "cli") for one in (ROOT / room).rglob("*.py")):
-        text, name = path.read_text(), ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path, text in TEXTS.items():
         if re.search(r"\bimport re$|\bre\.", text, re.MULTILINE):
-            yield str(path.relative_to(ROOT)), text, importlib.import_module(name.removesuffix(".__init__"))
+            name = ".".join(path.with_suffix("").parts)
+            yield str(path), text, importlib.import_module(name.removesuffix(".__init__"))
 
 
 def compiled(value: object) -> Iterator[re.Pattern[str]]:
@@ -75,8 +75,8 @@ def used(text: str, name: str) -> set[str]:
     return {how for how in re.findall(rf"\b{name}\.([a-z]+)\b", text) if how in HOW} or {"fullmatch"}
 
 
-def inline(path: str, text: str, module: ModuleType) -> Iterator[Expression]:
-    for node in ast.walk(ast.parse(text)):
+def inline(path: str, module: ModuleType) -> Iterator[Expression]:
+    for node in NODES[Path(path)]:
         if not (isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") and node.args):
             continue
         source, how = ast.unparse(node.args[0]), ast.unparse(node.func).removeprefix("re.")
@@ -88,7 +88,7 @@ def inline(path: str, text: str, module: ModuleType) -> Iterator[Expression]:
 
 def expressions() -> Iterator[Expression]:
     for path, text, module in modules():
-        yield from inline(path, text, module)
+        yield from inline(path, module)
         for name, value in vars(module).items():
             for one in compiled(value):
                 pattern, flags = parsed(one)

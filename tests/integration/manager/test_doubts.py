@@ -6,7 +6,6 @@ import ast
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -32,6 +31,7 @@ from tests.support.clearing import delete_prefix
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
+from tests.support.sources import NODES
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -461,11 +461,11 @@ async def test_a_call_with_a_key_that_may_have_been_done_is_not_forgotten(
 
 
 def test_every_module_of_a_manager_that_settles_is_tried() -> None:
-    root = Path(__file__).parents[3]
     settling = {
-        str(file.relative_to(root))
-        for file in (root / "manager").rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
+        str(path)
+        for path, nodes in NODES.items()
+        if path.parts[0] == "manager"
+        for node in nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("settle", "answered")
     }
     assert settling == {sender.module for sender in SENDERS.values()} | UNCONDITIONAL
