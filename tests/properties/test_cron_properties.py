@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -58,7 +58,7 @@ def allowed(text: str, low: int, high: int) -> set[int]:
     return found
 
 
-def day_of_month_matches(text: str, moment: datetime) -> bool:
+def day_of_month_matches(text: str, moment: date) -> bool:
     last = calendar.monthrange(moment.year, moment.month)[1]
     for item in text.upper().split(","):
         if item in ("*", "?"):
@@ -80,7 +80,7 @@ def day_of_month_matches(text: str, moment: datetime) -> bool:
     return False
 
 
-def day_of_week_matches(text: str, moment: datetime) -> bool:
+def day_of_week_matches(text: str, moment: date) -> bool:
     today = moment.isoweekday() % 7
     last = calendar.monthrange(moment.year, moment.month)[1]
     for item in text.upper().split(","):
@@ -101,19 +101,24 @@ def day_of_week_matches(text: str, moment: datetime) -> bool:
 def matches(expr: str, moment: datetime) -> bool:
     """Whether a clock that shows this moment matches all seven fields."""
     second, minute, hour, day, month, weekday, year = expr.split()
-    by_month, by_week = day_of_month_matches(day, moment), day_of_week_matches(weekday, moment)
-    is_either = day not in ("*", "?") and weekday not in ("*", "?")
     return (
         moment.second in allowed_in(second, 0, 59)
         and moment.minute in allowed_in(minute, 0, 59)
         and moment.hour in allowed_in(hour, 0, 23)
         and moment.month in allowed_in(month, 1, 12)
         and moment.year in allowed_in(year, 1970, 2199)
-        and (by_month or by_week if is_either else by_month and by_week)
+        and date_matches(day, weekday, moment.date())
     )
 
 
 allowed_in = cache(allowed)
+
+
+@cache
+def date_matches(day: str, weekday: str, of: date) -> bool:
+    by_month, by_week = day_of_month_matches(day, of), day_of_week_matches(weekday, of)
+    is_either = day not in ("*", "?") and weekday not in ("*", "?")
+    return by_month or by_week if is_either else by_month and by_week
 
 
 @cache

@@ -47,7 +47,7 @@ def test_status_is_the_same_where_the_error_cannot_be_told(nowhere: str) -> None
 
 def test_program_of_an_earlier_unit_starts_where_nobody_can_be_told_that_it_is_one() -> None:
     before, now = (
-        _run(f"$ETCRON {form} --nonsense 2>/dev/full", buffered=False) for form in ("manager", "start manager")
+        _run(f"$ETCRON {form} --nonsense 2>/dev/full", buffered=False) for form in ("worker", "start worker")
     )
     assert before.returncode == now.returncode, "it has read its arguments"
 

@@ -18,6 +18,7 @@ from cli.processes.plan import Options, make_plan
 from cli.processes.ports import PortClaims
 from common.errors import InvalidInputError
 from common.process import failpoints
+from tests.support.warm import WARM
 
 ROOT = Path(__file__).parents[2]
 _THREE_HITS = """
@@ -84,11 +85,12 @@ def test_refuses_what_it_does_not_know_and_says_what_there_is(text: str, at_faul
 def test_a_program_ends_at_once_where_it_is_told_an_unknown_one(program: str, tmp_path: Path) -> None:
     environ = {**os.environ, failpoints.VARIABLE: "after_lunch:kill", "PYTHONPATH": str(ROOT)}
     flags = ["--data-dir", str(tmp_path)] if program == "worker" else ["--api-port", "0"]
-    command = [sys.executable, "-P", "-m", program, *flags]
-    ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 2
-    assert "'after_lunch:kill' is no failpoint" in ended.stderr
-    assert "steward_before_verdict" in ended.stderr
+    with (tmp_path / "log").open("w") as log:
+        process = WARM.start(program, flags, directory=tmp_path, environ=environ, log=log.fileno())
+    assert process.wait(60) == 2
+    printed = (tmp_path / "log").read_text()
+    assert "'after_lunch:kill' is no failpoint" in printed
+    assert "steward_before_verdict" in printed
 
 
 def test_up_refuses_them_for_production(tmp_path: Path) -> None:

@@ -86,11 +86,11 @@ def test_cuts_what_is_not_text_without_losing_count() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 4_096, 65_536, 1_000_000])
 def test_holds_little_more_than_the_limit_whatever_is_printed(size: int) -> None:
-    output = Output(1_000)
-    for _ in range(3_000_000 // size):
+    output, times = Output(1_000), min(3_000_000 // size, 200_000)
+    for _ in range(times):
         output.add(b"x" * size)
         assert len(output._head) + len(output._tail) <= 1_000 + 65_536
-    assert output.printed == 3_000_000 // size * size
+    assert output.printed == times * size
     assert len(output.text()) < 1_100
 
 

@@ -44,6 +44,7 @@ def test_order_is_the_same_for_ever() -> None:
     ]  # fmt: skip
 
 
+@settings(max_examples=30)
 @given(names=NAMES, newcomer=st.text("xyz", min_size=1, max_size=4))
 def test_worker_that_comes_moves_only_its_own_share(names: list[str], newcomer: str) -> None:
     before, after = Placement(equal(*names)), Placement(equal(*names, newcomer))
