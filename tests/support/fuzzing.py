@@ -7,6 +7,7 @@ length stays where it is, beside the pattern; Schemathesis does the same where t
 
 from __future__ import annotations
 
+import gc
 import re
 from unittest import mock
 
@@ -21,5 +22,7 @@ def _is_read_quickly(pattern: str) -> bool:
 
 
 if __name__ == "__main__":
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)  # it lives for some seconds, of which it would look for garbage a tenth
     with mock.patch("schemathesis.specs.openapi.converter.is_valid_jsonschema_rs_regex", _is_read_quickly):
         cli.schemathesis()
