@@ -13,6 +13,7 @@ from typing import Any
 from tests.chaos.evidence import LINE
 
 _HELPER = Path(__file__).with_name("evidence.py")
+_IN_A_SHELL = _HELPER.with_suffix(".sh")
 OVERLAPS = ("skip", "allow", "queue", "replace")
 MISFIRES = ("skip", "latest", "all")
 MACHINE = "machine"
@@ -29,17 +30,15 @@ COSTLY: dict[str, Any] = {
 }  # fmt: skip
 """All its fires but one in 2199 are on days that its calendar closes."""
 
-_QUICK = f"""
-us=${{EPOCHREALTIME/[.,]/}} of=("$ETCRON_RUN_ID" "$ETCRON_FENCE" "$ETCRON_WORKER" $$)
-at=($((us * 1000 - $2)) $((us / 1000)))
-printf '{LINE}\\n' start "${{of[@]}}" "${{at[@]}}" null null end "${{of[@]}}" "${{at[@]}}" 0 0 >>"$1"
-"""
-
 Spec = dict[str, Any]
 
 
 def command(evidence: Path, *manners: str, seconds: float = 0.0, fail_below: int = 0) -> list[str]:
     """A command that leaves evidence and lives for so long; its manners are those of ``evidence.py``."""
+    if not manners:
+        behind_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        mannerless = (str(evidence), str(float(seconds)), str(fail_below), str(behind_ns), LINE)
+        return ["/bin/bash", str(_IN_A_SHELL), *mannerless]
     return [sys.executable, "-I", "-S", str(_HELPER), str(evidence), str(seconds), str(fail_below), *manners]
 
 
@@ -77,12 +76,8 @@ def pinned_jobs(evidence: Path, workers: Sequence[str]) -> list[Spec]:
 
 
 def load_jobs(evidence: Path, fires_per_second: int) -> list[Spec]:
-    """So many jobs that are due each second, with evidence by the shell alone: a Python takes ten times the time.
-
-    The script dates its evidence by one clock, from which the other is reckoned: commands have the machine's true time.
-    """
-    boot_behind_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    quick = ["/bin/bash", "-c", _QUICK, "load", str(evidence), str(boot_behind_ns)]
+    """So many jobs that are due each second."""
+    quick = command(evidence)
     return [
         _with_defaults(evidence, {"name": f"load-{number:04}", "command": quick, "every": "1s"})
         for number in range(fires_per_second)
