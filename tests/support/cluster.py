@@ -115,6 +115,9 @@ class Cluster:
     """Jobs that were saved to fire every second. See :meth:`calm`."""
     _turn: Iterator[int] = field(default_factory=itertools.count)
     _away_since: float | None = None
+    _starts: list[Start] = field(default_factory=list)
+    _read_to: int = 0
+    """Of the evidence file."""
 
     def add_worker(self, name: str, *flags: str) -> Process:
         """One more worker, that is not started yet."""
@@ -147,11 +150,16 @@ class Cluster:
         return f"echo {line} >> {self.evidence_file}{'; ' + then if then else ''}"
 
     def starts(self) -> list[Start]:
-        """All evidence so far."""
-        if not self.evidence_file.exists():
-            return []
-        words = [line.split() for line in self.evidence_file.read_text().splitlines()]
-        return [Start(job, int(plan), int(attempt), worker, int(fence)) for job, plan, attempt, worker, fence in words]
+        """All evidence so far. It is read as it grows: who waits for some looks again and again."""
+        if self.evidence_file.exists():
+            with self.evidence_file.open("rb") as file:
+                file.seek(self._read_to)
+                *lines, rest = file.read().split(b"\n")
+                self._read_to = file.tell() - len(rest)
+            for line in lines:
+                job, plan, attempt, worker, fence = line.decode().split()
+                self._starts.append(Start(job, int(plan), int(attempt), worker, int(fence)))
+        return list(self._starts)
 
     def second_from_now(self, seconds: int) -> datetime:
         """A whole second in the future, by the wall clock that the workers plan by."""
