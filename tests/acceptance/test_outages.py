@@ -45,8 +45,8 @@ async def recorded(cluster: Cluster, first_ms: int, last_ms: int) -> list[dict[s
         records[:] = await cluster.runs()
         missing.clear()
         for job in JOBS:
-            window = planned_between(first_ms, last_ms)
-            missing.update((job, plan) for plan in window if not covered(records, job)[plan])
+            found = covered(records, job)
+            missing.update((job, plan) for plan in planned_between(first_ms, last_ms) if plan not in found)
         return not missing
 
     try:

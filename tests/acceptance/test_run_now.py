@@ -36,7 +36,7 @@ SAY = 'echo "$ETCRON_RUN_ID $WHAT $*" >> {}'
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """For all that kill none of its processes: each has jobs of its own."""
-    patient = ("--api-write-timeout", "60000")  # whoever asks last of 200 waits for all others
+    patient = ("--api-write-timeout", "60000")  # whoever asks last of a hundred waits for all others
     flags = {"manager-1": patient, "manager-2": patient}
     async with running_cluster(tmp_path_factory.mktemp("run-now"), flags_of=flags) as running:
         yield running
@@ -82,25 +82,25 @@ async def all_recorded(cluster: Cluster, count: int, *, job: str = "job") -> lis
     return records
 
 
-async def test_two_hundred_at_once_through_two_managers(cluster: Cluster, tmp_path: Path) -> None:
-    """One dedupe key: one run. Two hundred: two hundred, each once."""
+async def test_a_hundred_at_once_through_two_managers(cluster: Cluster, tmp_path: Path) -> None:
+    """One dedupe key: one run. A hundred: a hundred, each once."""
     evidence = tmp_path / "said"
     await cluster.save("job", SAY.format(evidence), NEVER, overlap="allow")
-    answers = await asyncio.gather(*(ask(cluster, dedupeKey="one", args=["x"]) for _ in range(200)))
+    answers = await asyncio.gather(*(ask(cluster, dedupeKey="one", args=["x"]) for _ in range(100)))
     assert len({answer["runId"] for answer in answers}) == 1
     # None: the first one's answer was lost, and it asked again.
     assert Counter(answer["deduplicated"] for answer in answers)[False] <= 1
     began = time.monotonic()
-    others = await asyncio.gather(*(ask(cluster, dedupeKey=f"k{n}", args=[str(n)]) for n in range(200)))
+    others = await asyncio.gather(*(ask(cluster, dedupeKey=f"k{n}", args=[str(n)]) for n in range(100)))
     asked_s = time.monotonic() - began
     runs = {answer["runId"] for answer in others}
-    assert len(runs) == 200
-    records = await all_recorded(cluster, 201)
-    print(f"200 calls took {asked_s:.2f} s; all recorded after {time.monotonic() - began:.2f} s")
+    assert len(runs) == 100
+    records = await all_recorded(cluster, 101)
+    print(f"100 calls took {asked_s:.2f} s; all recorded after {time.monotonic() - began:.2f} s")
     late = sorted(record["startTime"] - record["createTime"] for record in records)
-    print(f"from asking to starting: median {late[100]} ms, last {late[-1]} ms")
+    print(f"from asking to starting: median {late[50]} ms, last {late[-1]} ms")
     print(f"spread: {dict(Counter(record['worker'] for record in records))}")
-    assert Counter(record["status"] for record in records) == {"success": 201}
+    assert Counter(record["status"] for record in records) == {"success": 101}
     said = Counter(line.split()[0] for line in evidence.read_text().splitlines())
     assert said == Counter({*runs, answers[0]["runId"]})
 
@@ -228,19 +228,19 @@ async def test_manager_killed_in_the_middle_of_idempotent_calls(tmp_path: Path) 
             answered[number] = answer["runId"]
 
         first, second = cluster.ports
-        calls = [asyncio.ensure_future(ask_one(number, first)) for number in range(300)]
+        calls = [asyncio.ensure_future(ask_one(number, first)) for number in range(150)]
         await wait_until(lambda: len(answered) > 20, description="some are answered")
         await cluster.managers[0].end(signal.SIGKILL)
         results = await asyncio.gather(*calls, return_exceptions=True)
         before, failed = dict(answered), [number for number, result in enumerate(results) if result is not None]
         assert failed, "the manager was killed too late"
-        await asyncio.gather(*(ask_one(number, second) for number in range(300)))
+        await asyncio.gather(*(ask_one(number, second) for number in range(150)))
         assert {number: answered[number] for number in before} == before, "the first answer again"
         cluster.ports.remove(first)
-        records = await all_recorded(cluster, 300)
+        records = await all_recorded(cluster, 150)
         print(f"{len(failed)} calls got no answer")
         assert sorted(record["id"] for record in records) == sorted(answered.values())
-        assert sorted(int(line.split()[-1]) for line in evidence.read_text().splitlines()) == list(range(300))
+        assert sorted(int(line.split()[-1]) for line in evidence.read_text().splitlines()) == list(range(150))
 
 
 async def test_job_of_a_channel_reads_its_message(cluster: Cluster, tmp_path: Path) -> None:

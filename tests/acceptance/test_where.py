@@ -140,6 +140,8 @@ async def test_selectors_and_slots_say_where(tmp_path: Path) -> None:
         assert set(workers["eu"]) == {"worker-1", "worker-3"}
         assert (set(workers["gpu"]), set(workers["big"])) == ({"worker-3"}, {"worker-1"})
         assert not workers["nowhere"] + workers["too-big"]
+        for job in ("eu", "gpu", "big"):
+            await cluster.call("POST", f"/api/v1/jobs/{job}/pause", {"reason": "seen"})
         for job in ("nowhere", "too-big"):
             missed: list[dict[str, Any]] = []
 
