@@ -20,7 +20,7 @@ from tests.chaos.check import violations
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet, Member, running_fleet
 from tests.chaos.history import Exit, Fault, Header, HistoryFile, Mark, read_history, wall_ms
-from tests.chaos.jobs import Spec, command
+from tests.chaos.jobs import Spec, command, shell_command
 from tests.chaos.rules.leftovers import KILLED
 from tests.chaos.settle import collect, settle
 from tests.chaos.users import Users
@@ -53,8 +53,10 @@ class FaultRun:
         """A job that leaves evidence; its ``graceSeconds`` beside the other fields."""
         misfire = {"policy": "skip", "graceSeconds": fields.pop("graceSeconds", 10), "windowSeconds": 40}
         trigger = {"after": every} if fields.pop("after", False) else {"every": every}
+        has_wrong_clock = any("LD_PRELOAD" in member.process.environ for member in self.fleet.workers)
+        leaves = command if has_wrong_clock else shell_command
         return {
-            "name": name, "command": command(self.evidence, seconds=seconds, fail_below=fail_below), **trigger,
+            "name": name, "command": leaves(self.evidence, seconds=seconds, fail_below=fail_below), **trigger,
             "lostAfterSeconds": self.lost_after_s, "killGraceSeconds": 0.5, "misfire": misfire, **fields,
         }  # fmt: skip
 
