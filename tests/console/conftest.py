@@ -10,17 +10,17 @@ import itertools
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import playwright
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from common.etcd import EtcdClient
 from common.protocol.access_keys import AccessKeys
-from tests.console.console import CHROMIUM, Console, Usual
+from tests.console.console import CHROMIUM, SAME_SCRIPT, Console, Usual
 from tests.support.access import administrator_in
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.etcd_server import EtcdServer, free_port, serving_etcd
@@ -43,9 +43,8 @@ def chromium() -> str:
     found = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if found is None:
         pytest.skip("no chromium: `make chromium` installs it on Debian, as root")
-    driver = subprocess.run(
-        [sys.executable, "-m", "playwright", "--version"], capture_output=True, text=True, check=False
-    )
+    node = Path(playwright.__file__).parent / "driver/node"  # what drives the browser runs in it
+    driver = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
     if driver.returncode:
         pytest.skip(
             f"playwright does not start (`make chromium` installs libatomic1 on Debian, as root): {driver.stderr}"
@@ -69,10 +68,13 @@ def screenshots() -> Path | None:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser(chromium: str) -> AsyncIterator[Browser]:
     """One Chromium for all tests."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
-        yield browser
-        await browser.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NODE_OPTIONS", f"--require={SAME_SCRIPT}")
+        driver = await async_playwright().start()
+    browser = await driver.chromium.launch(executable_path=chromium, args=CHROMIUM)
+    yield browser
+    await browser.close()
+    await driver.stop()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

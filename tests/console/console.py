@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -33,7 +34,10 @@ CHROMIUM: Final = [
     "--js-flags=--no-flush-bytecode", f"--disable-features={','.join(_WITHOUT)}",
 ]  # fmt: skip
 """What it is started with."""
+SAME_SCRIPT: Final = Path(__file__).with_name("same_script.cjs")
+"""What Playwright's driver reads first."""
 WIDE, NARROW = 1280, 360
+USUAL_LOCALE: Final = "en-GB"
 # Answers that a page expects, and that a browser nevertheless calls an error.
 _EXPECTED = re.compile(r"the server responded with a status of (400|401|403|404|409|412) ")
 _WATCH_CSP = """
@@ -67,11 +71,15 @@ class Usual:
     base: str
     free: list[Page] = field(default_factory=list)
     lent: list[Page] = field(default_factory=list)
+    scripts: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """What lent pages run before their own scripts."""
+    others: dict[str, Usual] = field(default_factory=dict)
+    """The same for pages in other languages."""
 
     @classmethod
-    async def new(cls, browser: Browser, base: str) -> Usual:
+    async def new(cls, browser: Browser, base: str, locale: str = USUAL_LOCALE) -> Usual:
         """The page that stays runs no scripts, and asks no manager for anything: there may be none yet."""
-        context = await new_context(browser, base)
+        context = await new_context(browser, base, locale=locale)
         _KEPT.append(context)
         kept = await context.new_page()
         await kept.route("**/*", lambda route: route.fulfill(body="kept"))
@@ -86,14 +94,35 @@ class Usual:
         assert port is not None, self.base
         return port
 
-    async def page(self) -> Page:
-        """An empty one; `clear` takes it back."""
+    async def speaking(self, locale: str) -> Usual:
+        """The one for pages in this language."""
+        if locale == USUAL_LOCALE:
+            return self
+        if locale not in self.others:
+            browser = self.context.browser
+            assert browser is not None
+            self.others[locale] = await Usual.new(browser, self.base, locale)
+        return self.others[locale]
+
+    async def page(self, script: str = "") -> Page:
+        """An empty one, which runs this before its own scripts; `clear` takes it back."""
         page = self.free.pop() if self.free else await self.context.new_page()
         self.lent.append(page)
+        if script:
+            await self.scripts.enter_async_context(await page.add_init_script(script))
         return page
+
+    async def close(self) -> None:
+        """Closes all of it."""
+        for one in (*self.others.values(), self):
+            _KEPT.remove(one.context)
+            await one.context.close()
 
     async def clear(self) -> None:
         """Closes what tests have opened themselves, and forgets what all pages have kept."""
+        for other in self.others.values():
+            await other.clear()
+        await self.scripts.aclose()
         for page in self.context.pages:
             if page in self.lent and await self._is_empty_again(page):
                 self.free.append(page)
@@ -140,18 +169,21 @@ class Console:
         script: str = "",
         headers: Mapping[str, str] | None = None,
         watched: bool = True,
+        locale: str = USUAL_LOCALE,
+        apart: bool = False,
         **options: Any,
     ) -> Page:
         """A page. `script` runs before the page's; `headers`: of all that it asks for; `watched`: whether errors fail
-        the test; `options`: of a context.
+        the test; `apart`: in a context of its own, which costs a second, as with `options` of it. A clock that a test
+        sets is its context's.
         """
-        if options or script:
-            context = await new_context(self.browser, self.base, **options)
+        if options or apart:
+            context = await new_context(self.browser, self.base, locale=locale, **options)
             if script:
                 await context.add_init_script(script)
             page = await context.new_page()
         else:
-            page = await self.usual.page()
+            page = await (await self.usual.speaking(locale)).page(script)
         await page.set_viewport_size({"width": width, "height": 800})
         await page.emulate_media(media="screen", color_scheme=theme)
         if headers:
@@ -198,7 +230,7 @@ class Console:
 
 async def new_context(browser: Browser, base: str, **options: Any) -> BrowserContext:
     """What a user in Berlin has; in it, violations of the Content-Security-Policy are errors of the console."""
-    usual = {"locale": "en-GB", "timezone_id": "Europe/Berlin", "base_url": base}
+    usual = {"locale": USUAL_LOCALE, "timezone_id": "Europe/Berlin", "base_url": base}
     context = await browser.new_context(**{**usual, **options})
     context.set_default_timeout(_PATIENCE_MS)
     await context.add_init_script(_WATCH_CSP)

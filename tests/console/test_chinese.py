@@ -1,4 +1,4 @@
-"""The console in Chinese: nothing is left in English on any page, whatever has said it."""
+"""The console in Chinese: nothing is left in English on any page, whatever has said it, and each page fits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 from common.protocol.keys import RunId
 from common.runlog import RunLog
 from common.verdicts import Verdict
-from tests.console.console import Console, settled
+from tests.console.console import NARROW, WIDE, Console, overflow, settled
 from tests.console.test_every_page import untold_on
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.open_runs import now_ms, record_of
@@ -73,7 +73,7 @@ async def test_no_page_is_left_in_english_and_a_screen_reader_is_told_what_each_
     await cluster.save(name, "echo one; exit 3", "0 30 2 1 * MON *", **labels)
     await cluster.save(f"{name}-user", "true", "0 30 2 1 * MON *", user="nobody-there", **labels)
     run = (await cluster.runs(job=f"{name}-user", status="failed"))[0]["id"]
-    page = await console.open("/livez", locale="zh-CN")
+    page = await console.open("/livez", locale="zh-CN", apart=True)
     await page.clock.install()
     session = await page.context.new_cdp_session(page)
     left: dict[str, object] = {}
@@ -88,6 +88,10 @@ async def test_no_page_is_left_in_english_and_a_screen_reader_is_told_what_each_
             left[path] = found
         if untold := await untold_on(page, session):
             left[f"{path}, read aloud"] = untold
+        await page.set_viewport_size({"width": NARROW, "height": 800})
+        if wider := await overflow(page):
+            left[f"{path}, narrow"] = f"{wider} px wider than the window"
+        await page.set_viewport_size({"width": WIDE, "height": 800})
         await console.shoot(page, f"chinese{path.split('?')[0].replace('/', '-')}", whole=True)
     assert left == {}
 
@@ -107,7 +111,7 @@ async def test_what_is_wrong_with_a_job_is_told_in_chinese(console: Console, nam
 
 
 async def test_words_that_could_not_be_loaded_are_asked_for_again(console: Console) -> None:
-    page = await console.open("/livez", locale="zh-CN")
+    page = await console.open("/livez", locale="zh-CN", apart=True)
     words = "**/i18n/messages*.json"
     await page.route(words, lambda route: route.fulfill(body="{"))
     await page.goto("/new")

@@ -76,7 +76,7 @@ async def site(
     ):  # fmt: skip
         usual = await Usual.new(browser, f"http://127.0.0.1:{manager.http.port}")
         yield manager, provider, usual
-        await usual.context.close()
+        await usual.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -419,7 +419,7 @@ async def test_link_that_is_good_once_lets_its_holder_in_and_says_so(guarded: Gu
     await expect(page.locator("#auth-note")).to_contain_text("with a one-time link")
     await expect(page.get_by_role("link", name="Access", exact=True)).to_be_visible()
     await guarded.console.shoot_all(page, "by-link")
-    again = await guarded.console.open(f"/login#link={secret}", locale="en-GB")
+    again = await guarded.console.open(f"/login#link={secret}", apart=True)
     await expect(again.locator("#problem")).to_contain_text("works only once")
 
 

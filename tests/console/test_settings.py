@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from playwright.async_api import expect
 
-from tests.console.console import Console, choose, overflow, settled
+from tests.console.console import Console, choose, settled
 from tests.support.cluster import Cluster
 
 KEEPS_NOTHING = """
@@ -71,13 +71,8 @@ async def test_console_speaks_chinese(console: Console, cluster: Cluster, name: 
     await expect(page.get_by_role("heading", level=1)).to_have_text("任务")
     await expect(page.locator("#jobs tbody tr")).to_contain_text("启用")
     await expect(page.locator("#total")).to_have_text("找到 1 个任务")
-    for path in ("/", "/jobs", "/new", f"/jobs/{name}", "/runs", "/workers", "/system"):
-        await page.goto(path)
-        await settled(page)
-        await page.set_viewport_size({"width": 360, "height": 800})
-        assert await overflow(page) == 0
-        await page.set_viewport_size({"width": 1280, "height": 800})
-        await console.shoot(page, f"chinese-{path.split('/')[1] or 'overview'}")
+    await page.goto("/system")
+    await settled(page)
     await page.get_by_role("button", name="设置").click()
     await page.get_by_label("English").check()
     await expect(page.get_by_role("heading", level=1)).to_have_text("System")

@@ -212,10 +212,10 @@ async def test_all_jobs_of_the_crowded_minute_are_reached_spread_in_one_step_and
     await expect(crowd.get_by_role("heading")).to_contain_text("121 jobs")
     await expect(crowd).to_contain_text("120 jobs selected")
     await expect(crowd.get_by_role("row")).to_have_count(101)
-    await looked_at(own, page, "timeline-crowd-many")
     await crowd.get_by_role("button", name="Next").click()
     await expect(crowd.get_by_role("row")).to_have_count(22)
     await expect(crowd.get_by_role("checkbox", checked=True)).to_have_count(20)  # not the chosen one
+    await looked_at(own, page, "timeline-crowd-many")
     await crowd.get_by_role("button", name="Preview").click()
     await expect(crowd).to_contain_text(
         re.compile(r"122 fires become \d\d?, and 121 slots wanted at once become \d\d?, of 2")
