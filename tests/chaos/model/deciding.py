@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from common.protocol import fire_decisions
 from common.protocol.fire_claims import Batch, found_carried_out
@@ -20,6 +20,9 @@ from tests.chaos.model.world import Flow
 
 if TYPE_CHECKING:
     from tests.chaos.model.worker import Worker
+
+_NOTHING: Final = (0, 0, 0.0)
+"""Handled of a job that was not looked at."""
 
 
 @dataclass(slots=True)
@@ -44,8 +47,11 @@ def loop(w: Worker) -> Flow[None]:
         if session is None or session.over:
             continue
         blind, w.blind = w.blind, False
+        ahead, handled, freed = w.wall + LEAD, w.handled, w.freed
         for job in w.view.jobs.values():
-            if job.spec.enabled:
+            revision, _, following = handled.get(job.name, _NOTHING)
+            # Of most looks nothing comes: no fire is due that was not handled.
+            if (following <= ahead or blind or revision != job.revision or job.name in freed) and job.spec.enabled:
                 _consider(w, job, blind)
 
 
@@ -54,7 +60,7 @@ def _consider(w: Worker, job: PlannedJob, blind: bool) -> None:
         w.blind |= blind
         return
     now, fresh = w.wall, None
-    revision, handled = w.handled.get(job.name, (0, 0))
+    revision, handled, _ = w.handled.get(job.name, _NOTHING)
     freed = job.name in w.freed and job.keeps_one
     if blind or freed or revision != job.revision:
         handled, fresh = 0, job.fires.newest_due_ms(now) if not freed else None
@@ -63,9 +69,9 @@ def _consider(w: Worker, job: PlannedJob, blind: bool) -> None:
         return
     rank, knows = w.rank(job.name, str(newest)), handled != 0
     if rank not in (0, 1):
-        w.handled[job.name] = job.revision, newest
+        w.handle(job, newest)
     elif rank == 0 or now >= newest + HEDGE or freed:
-        w.handled[job.name] = job.revision, newest
+        w.handle(job, newest)
         w.freed.discard(job.name)
         w.busy.add(("fire", job.name))
         w.spawn(_decide(w, job, newest, fresh, reads=rank == 1 or not knows, waited=freed))

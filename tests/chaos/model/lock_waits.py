@@ -28,7 +28,7 @@ def wait(w: Worker, job: PlannedJob, base: int, until: int) -> Flow[int]:
         if answer is not None and lock is None:
             return newest
         if w.view.jobs.get(job.name) is not job or w.rank(job.name, str(newest)) not in (0, 1) or w.session is None:
-            w.handled[job.name] = job.revision, newest
+            w.handle(job, newest)
             return base  # others look after it
         if lock is not None and newest > base and killed != lock.create_revision:
             why = yield from _replace(w, job, base, lock)

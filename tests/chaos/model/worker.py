@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import RunId
 from common.protocol.member import Identity
 from common.protocol.placement import bucket_of
+from common.protocol.planned_job import PlannedJob
 from tests.chaos.model import deciding, delivering, dispatching, requesting, sessions, stewarding
 from tests.chaos.model.etcd import Etcd
 from tests.chaos.model.machine import Machine
@@ -49,8 +51,8 @@ class Worker:
         self.settled_former = False
         self.busy: set[tuple[str, str]] = set()
         """Jobs that have a decision or a request's claim on its way."""
-        self.handled: dict[str, tuple[int, int]] = {}
-        """By job: its revision, and the newest fire that needs no look any more."""
+        self.handled: dict[str, tuple[int, int, float]] = {}
+        """By job: its revision, the newest fire that needs no look any more, and the one after it."""
         self.freed: set[str] = set()
         self.starting = 0
 
@@ -100,6 +102,11 @@ class Worker:
         """A claim that etcd has granted: from here on it is the dispatcher's."""
         self.runs[run.run_id] = run
         self.spawn(dispatching.carry(self, run))
+
+    def handle(self, job: PlannedJob, newest: int) -> None:
+        """Up to this fire the job needs no look any more."""
+        following = job.schedule.next_after_ms(newest)
+        self.handled[job.name] = job.revision, newest, inf if following is None else following
 
     def lock_freed(self, job: str) -> None:
         self.freed.add(job)
