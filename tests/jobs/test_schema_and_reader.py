@@ -124,7 +124,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(
-    max_examples=500, derandomize=True, database=None, deadline=None, phases=[Phase.generate],
+    max_examples=250, derandomize=True, database=None, deadline=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @given(job=jobs())
