@@ -81,7 +81,7 @@ async def test_log_store_away_delays_no_fire_and_loses_no_log(tmp_path: Path) ->
 
 
 async def test_etcd_away_for_five_seconds_and_everything_goes_on(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=2, managers=2) as cluster:
+    async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
         for job in JOBS:
             await cluster.save(job, cluster.evidence_command(), EVERY_SECOND)
         await cluster.save("long", "sleep 12; echo done", "*/20 * * * * * *")

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore, pytest.mark.slow, pytest.m
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """For both: each has a job of its own."""
-    async with running_cluster(tmp_path_factory.mktemp("overlap"), workers=3, managers=1) as running:
+    async with running_cluster(tmp_path_factory.mktemp("overlap"), workers=2, managers=1) as running:
         yield running
 
 

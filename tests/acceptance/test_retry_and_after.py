@@ -61,7 +61,7 @@ def worker_of(cluster: Cluster, name: str) -> Process:
 
 
 async def test_fails_twice_and_its_worker_is_killed_between_attempts(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=3, managers=1, worker_flags=QUICK) as cluster:
+    async with running_cluster(tmp_path, workers=2, managers=1, worker_flags=QUICK) as cluster:
         retry = {"limit": 4, "delaySeconds": 4, "backoff": 1}
         command = cluster.evidence_command("test $ETCRON_ATTEMPT = 3")
         await save(cluster, "shaky", command, retry=retry, **LOST_AFTER, **soon(cluster))
@@ -114,7 +114,7 @@ async def test_worker_killed_as_many_runs_fail_asks_for_each_retry_once(tmp_path
 
 
 async def test_lost_run_is_run_again_once(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=3, managers=1, worker_flags=QUICK) as cluster:
+    async with running_cluster(tmp_path, workers=2, managers=1, worker_flags=QUICK) as cluster:
         command = cluster.evidence_command("test $ETCRON_ATTEMPT = 2 || sleep 3")
         await save(cluster, "precious", command, onWorkerLost="rerun", **LOST_AFTER, **soon(cluster))
         await wait_until(lambda: bool(cluster.starts()), description="it runs")
@@ -127,7 +127,7 @@ async def test_lost_run_is_run_again_once(tmp_path: Path) -> None:
 
 async def test_chain_keeps_its_delay_never_overlaps_and_survives_kill_9(tmp_path: Path) -> None:
     alone = tmp_path / "alone"
-    async with running_cluster(tmp_path, workers=3, managers=1, worker_flags=QUICK) as cluster:
+    async with running_cluster(tmp_path, workers=2, managers=1, worker_flags=QUICK) as cluster:
         then = f"flock --nonblock --conflict-exit-code 9 {alone} sleep 0.3"  # free again when its holder is killed
         await save(cluster, "chain", cluster.evidence_command(then), after="2s", **LOST_AFTER)
         undisturbed = await has_records(cluster, "chain", 6)

@@ -38,7 +38,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
     """For all that kill none of its processes: each has jobs of its own."""
     patient = ("--api-write-timeout", "60000")  # whoever asks last of a hundred waits for all others
     flags = {"manager-1": patient, "manager-2": patient}
-    async with running_cluster(tmp_path_factory.mktemp("run-now"), flags_of=flags) as running:
+    async with running_cluster(tmp_path_factory.mktemp("run-now"), workers=2, flags_of=flags) as running:
         yield running
 
 
@@ -151,7 +151,7 @@ async def test_at_its_time_and_not_before(cluster: Cluster) -> None:
 
 async def test_worker_killed_before_its_claim(tmp_path: Path) -> None:
     """A frozen worker, still ranked, takes nothing: the next in rank does, within a hedge; dead or not."""
-    async with running_cluster(tmp_path, workers=3, managers=1) as cluster:
+    async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
         await cluster.save("job", "true", NEVER, overlap="allow")
         await finished(cluster, (await ask(cluster))["runId"])
         frozen = cluster.workers[0]
@@ -168,7 +168,7 @@ async def test_worker_killed_before_its_claim(tmp_path: Path) -> None:
 
 async def test_what_waits_survives_the_death_of_every_process(tmp_path: Path) -> None:
     evidence = tmp_path / "said"
-    async with running_cluster(tmp_path) as cluster:
+    async with running_cluster(tmp_path, workers=2) as cluster:
         await cluster.save("job", f"{SAY.format(evidence)}; sleep 0.1", NEVER, lostAfterSeconds=20)
         holds = (await ask(cluster, args=["first"], env={"WHAT": "x"}))["runId"]
         await finished(cluster, holds)
