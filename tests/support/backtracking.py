@@ -17,6 +17,8 @@ parser: Any = import_module("re._parser")
 _Then = Callable[[int], bool]
 _MANY = ops.MAXREPEAT
 _REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
+_SINGLE = (ops.LITERAL, ops.IN, ops.ANY, ops.NOT_LITERAL)
+"""Those that take one character."""
 _CATEGORIES: dict[Any, Callable[[str], bool]] = {
     ops.CATEGORY_DIGIT: str.isdigit, ops.CATEGORY_SPACE: str.isspace,
     ops.CATEGORY_WORD: lambda one: one.isalnum() or one == "_",
@@ -37,6 +39,8 @@ class Backtracking:
         self._text = ""
         self.steps = self._limit = 0
         self.found = False
+        self._sets: dict[tuple[int, str], bool] = {}
+        """Of each set of the tree and character: whether it fits."""
 
     def count(self, text: str, how: str, *, limit: int) -> int:
         """Steps of `match`, `fullmatch` or anything that looks at every place, as `search`; at most the limit."""
@@ -55,13 +59,19 @@ class Backtracking:
             sys.setrecursionlimit(before)
         return self.steps
 
-    def _run(self, tree: list[Any], index: int, at: int, then: _Then) -> bool:
-        self.steps += 1
-        if self.steps >= self._limit:
-            raise TooManyStepsError
-        if index == len(tree):
-            return then(at)
-        op, arg = tree[index]
+    def _run(self, tree: list[Any], index: int, at: int, then: _Then) -> bool:  # noqa: C901 - one case an operation
+        while True:
+            self.steps += 1
+            if self.steps >= self._limit:
+                raise TooManyStepsError
+            if index == len(tree):
+                return then(at)
+            op, arg = tree[index]
+            if op not in _SINGLE:
+                break
+            if at == len(self._text) or not self._takes(op, arg, self._text[at]):
+                return False
+            index, at = index + 1, at + 1
         rest: _Then = lambda place: self._run(tree, index + 1, place, then)  # noqa: E731
         if op in _REPEATS:
             low, high, body = arg
@@ -80,7 +90,15 @@ class Backtracking:
         if op is ops.AT:
             is_begin = arg in (ops.AT_BEGINNING, ops.AT_BEGINNING_STRING)
             return at == (0 if is_begin else len(self._text)) and rest(at)
-        return at < len(self._text) and _fits(op, arg, self._text[at]) and rest(at + 1)
+        raise AssertionError(f"what is {op}?")
+
+    def _takes(self, op: Any, arg: Any, one: str) -> bool:
+        if op is ops.LITERAL:
+            return bool(ord(one) == arg)
+        key = id(arg), one
+        if key not in self._sets:
+            self._sets[key] = _fits(op, arg, one)
+        return self._sets[key]
 
     def _atomic(self, tree: list[Any], at: int, rest: _Then) -> bool:
         ends: list[int] = []
@@ -92,7 +110,7 @@ class Backtracking:
         return self._run(tree, 0, at, note) and rest(ends[0])
 
     def _repeat(self, op: Any, low: int, high: int, body: list[Any], at: int, rest: _Then) -> bool:
-        if len(body) == 1 and body[0][0] in (ops.LITERAL, ops.NOT_LITERAL, ops.ANY, ops.IN):
+        if len(body) == 1 and body[0][0] in _SINGLE:
             return self._repeat_one(op, low, high, body[0], at, rest)
 
         def again(times: int, since: int) -> bool:
@@ -107,7 +125,7 @@ class Backtracking:
 
     def _repeat_one(self, op: Any, low: int, high: int, one: tuple[Any, Any], at: int, rest: _Then) -> bool:
         most = at
-        while most < len(self._text) and (high is _MANY or most - at < high) and _fits(*one, self._text[most]):
+        while most < len(self._text) and (high is _MANY or most - at < high) and self._takes(*one, self._text[most]):
             most += 1
             self.steps += 1
         places = range(at + low, most + 1)
