@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from aiohttp import ClientResponse
+from aiohttp import ClientResponse, web_app
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, BaseRequest, Request, Response, StreamResponse
 
@@ -206,6 +206,7 @@ async def managing(
         yield Managed(
             http=http, parts=app[PARTS], keys=place.keys, etcd=client, open_runlog=open_runlog, answered=answered
         )
+    web_app._cached_build_middleware.cache_clear()  # it keeps the last thousand handlers, each with its application
     assert not unlisted, f"these messages are not in the table (webroot/static/i18n/messages.json): {unlisted[:10]}"
 
 
