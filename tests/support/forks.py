@@ -25,7 +25,6 @@ import pytest
 from _pytest.capture import CaptureManager
 
 from common.process.lifecycle import set_parent_death_signal
-from tests.support.warm import WARM
 
 Batch = Sequence[pytest.Item]
 
@@ -101,6 +100,8 @@ def _shares(item: pytest.Item, file: str) -> bool:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """One that reads the code for all processes, before there are any."""
     if any(item.get_closest_marker("etcd") for item in session.items) and not session.config.option.collectonly:
+        from tests.support.warm import WARM  # here, for it reads much, and a run of this in small needs none of it
+
         WARM.open()
 
 
