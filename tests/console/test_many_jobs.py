@@ -60,7 +60,7 @@ async def worked_s(session: CDPSession) -> float:
 
 
 async def test_search_filters_and_pages_answer_among_10_000_jobs(console: Console, many: str) -> None:
-    page = await console.open("/jobs", base_url=many)
+    page = await console.open(f"{many}/jobs")
     rows, total = page.locator("#jobs tbody tr"), page.locator("#total")
     await expect(rows).to_have_count(A_PAGE)
     await expect(total).to_have_text("10,000 jobs")

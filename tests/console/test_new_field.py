@@ -38,7 +38,8 @@ _OF_RETRIES = """
 async def changed(cluster: Cluster) -> AsyncIterator[str]:
     """The address of a manager whose jobs have four more fields; all else is what every manager has."""
     folder = cluster.directory / "changed"
-    shutil.copytree(ROOT / "common", folder / "common", ignore=shutil.ignore_patterns("__pycache__"))
+    # With what is compiled, which holds for what stays the same; not what is being written.
+    shutil.copytree(ROOT / "common", folder / "common", ignore=shutil.ignore_patterns("*.pyc.*"))
     for package in ("cli", "manager", "webroot", "worker"):
         (folder / package).symlink_to(ROOT / package)
     for name, fields in (("job", _OF_A_JOB), ("retry", _OF_RETRIES)):

@@ -68,7 +68,7 @@ async def act(page: Page, action: str, reason: str | None = None, *, job: str = 
 async def test_what_was_saved_is_shown_and_edited_whoever_answers(
     console: Console, pair: RoundRobin, name: str
 ) -> None:
-    page = await console.open("/new", base_url=pair.url)
+    page = await console.open(f"{pair.url}/new")
     await settled(page)
     await page.get_by_label("Name").first.fill(name)
     await page.get_by_label("Command").fill("echo 0")
@@ -100,7 +100,7 @@ async def test_what_was_saved_is_shown_and_edited_whoever_answers(
 async def test_runs_kills_and_deletes_are_live_whoever_answers(
     console: Console, cluster: Cluster, pair: RoundRobin, name: str
 ) -> None:
-    page = await console.open(f"/jobs?q={name}", base_url=pair.url)
+    page = await console.open(f"{pair.url}/jobs?q={name}")
     row = page.locator("#jobs tbody tr")
     await expect(page.locator("#live")).to_have_text(" Live")
     await cluster.save(name, "echo done", EVERY_SECOND)
@@ -122,7 +122,7 @@ async def test_runs_kills_and_deletes_are_live_whoever_answers(
     await runs.get_by_role("link", name="success").last.click()
     await expect(page.locator("#output")).to_have_text("done")
 
-    await page.goto(f"/jobs?q={name}")
+    await page.goto(f"{pair.url}/jobs?q={name}")
     await act(page, "Delete", job=name)
     await expect(page.locator("#toasts")).to_contain_text("deleted.")
     await expect(row).to_have_count(0)
@@ -141,7 +141,7 @@ async def test_answer_from_before_the_own_change_is_not_shown(console: Console, 
         await wait_until(twice, description=f"{path} was answered twice with {status}")
 
     path, before = f"/api/v1/jobs/{name}", len(pair.answers)
-    page = await console.open("/new", base_url=pair.url)
+    page = await console.open(f"{pair.url}/new")
     await settled(page)
     await page.get_by_label("Name").first.fill(name)
     await page.get_by_label("Command").fill("echo old")
@@ -165,7 +165,7 @@ async def test_answer_from_before_the_own_change_is_not_shown(console: Console, 
     assert "echo old" not in (await page.locator("#facts").text_content() or "")
     await expect(page.locator("#facts")).to_contain_text("echo new")
 
-    await page.goto(f"/jobs?q={name}")
+    await page.goto(f"{pair.url}/jobs?q={name}")
     row = page.locator("#jobs tbody tr")
     await choose(page, "Delete", name)
     await expect(page.get_by_role("dialog")).to_be_visible()
