@@ -21,6 +21,11 @@ async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console
     page = await console.open("/workers")
     await settled(page)
     row, dialog = page.locator("#workers tbody tr"), page.get_by_role("dialog")
+
+    async def has_fired() -> bool:
+        return bool(await cluster.runs(job=f"{name}-due"))
+
+    await wait_until(has_fired, description="it fires")  # what never ran is due, and not overdue
     await row.get_by_role("button", name="Drain: worker-1").click()
     await dialog.get_by_role("textbox").fill("new disks")
     await expect(dialog).to_contain_text("No other worker takes fires: nothing fires until you undrain it")
