@@ -16,7 +16,9 @@ hypothesis.settings.register_profile("etcron", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("etcron")
 
 
-# What pytest and the tests are made of stays: the collector need not look for garbage in it time and again.
+# What pytest and the tests are made of stays: while it is read the collector looks for no garbage in it, and afterwards
+# not time and again.
+gc.disable()
 gc.set_threshold(5_000, 20, 20)
 
 # Started with SIGINT ignored (in the background of a script), we and all that the tests start would not be interrupted.
@@ -32,6 +34,7 @@ def pytest_collection_finish() -> None:
     """Thousands of tests stay to the end: from now on no collection of garbage looks at them, which takes 0.1 s."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 # The many servers of the tests share two cores: an etcd of one thread costs a quarter less, and half when it is idle.
