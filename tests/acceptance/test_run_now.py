@@ -25,7 +25,7 @@ from common.protocol.keys import Keys
 from common.runlog import RunLog
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.open_runs import now_ms
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -36,7 +36,7 @@ SAY = 'echo "$ETCRON_RUN_ID $WHAT $*" >> {}'
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """For all that kill none of its processes: each has jobs of its own."""
-    patient = ("--api-write-timeout", "60000")  # whoever asks last of a hundred waits for all others
+    patient = ("--api-write-timeout", "60000")  # the last of a hundred calls waits for all others
     flags = {"manager-1": patient, "manager-2": patient}
     async with running_cluster(tmp_path_factory.mktemp("run-now"), workers=2, flags_of=flags) as running:
         yield running
@@ -213,7 +213,7 @@ async def test_manager_killed_in_the_middle_of_idempotent_calls(tmp_path: Path) 
     async with running_cluster(tmp_path, workers=2) as cluster:
         await cluster.save("job", SAY.format(evidence), NEVER, overlap="allow")
         assert cluster.http is not None
-        http, answered = cluster.http, dict[int, str]()
+        http, answered, some_are = cluster.http, dict[int, str](), asyncio.Event()
 
         async def ask_one(number: int, port: int) -> None:
             url = f"http://127.0.0.1:{port}/api/v1/jobs/job/run"
@@ -226,10 +226,13 @@ async def test_manager_killed_in_the_middle_of_idempotent_calls(tmp_path: Path) 
                     break
             assert status == 202, answer
             answered[number] = answer["runId"]
+            if len(answered) > 20:
+                some_are.set()
 
         first, second = cluster.ports
         calls = [asyncio.ensure_future(ask_one(number, first)) for number in range(150)]
-        await wait_until(lambda: len(answered) > 20, description="some are answered")
+        async with asyncio.timeout(PATIENCE_S):
+            await some_are.wait()
         await cluster.managers[0].end(signal.SIGKILL)
         results = await asyncio.gather(*calls, return_exceptions=True)
         before, failed = dict(answered), [number for number, result in enumerate(results) if result is not None]

@@ -15,7 +15,7 @@ say start null null
 if [ "$2" != 0.0 ]; then
   printf -v lives_us '%.0f' "$2e6"
   until=$((us + lives_us))
-  exec {nothing}<> <(:) # a pipe to which nobody writes, so that a read of it is a sleep
+  exec {nothing}<> <(:) # a pipe without a writer: a read of it is a sleep
   while left=$((until - us)) && ((left > 0)); do
     ((left > 25000)) && left=25000
     printf -v seconds '0.%06d' "$left"

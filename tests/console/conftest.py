@@ -44,11 +44,11 @@ def chromium() -> str:
     if found is None:
         pytest.skip("no chromium: `make chromium` installs it on Debian, as root")
     node = Path(playwright.__file__).parent / "driver/node"  # what drives the browser runs in it
-    driver = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
-    if driver.returncode:
-        pytest.skip(
-            f"playwright does not start (`make chromium` installs libatomic1 on Debian, as root): {driver.stderr}"
-        )
+    try:
+        subprocess.run([node, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", error)
+        pytest.skip(f"playwright does not start (`make chromium` installs libatomic1 on Debian, as root): {said}")
     if not _VENDOR.exists():
         pytest.skip("the console's assets are not built: make assets")
     return found
@@ -70,11 +70,11 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
     """One Chromium for all tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NODE_OPTIONS", f"--require={SAME_SCRIPT}")
-        driver = await async_playwright().start()
-    browser = await driver.chromium.launch(executable_path=chromium, args=CHROMIUM)
-    yield browser
-    await browser.close()
-    await driver.stop()
+        async with async_playwright() as driver:
+            patch.undo()
+            browser = await driver.chromium.launch(executable_path=chromium, args=CHROMIUM)
+            yield browser
+            await browser.close()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -157,7 +157,6 @@ class Console:
     usual: Usual
     """One for all tests, so that its cache is warm; pages that need something special get a context of their own."""
     problems: list[str] = field(default_factory=list)
-    _opened: list[Page] = field(default_factory=list)
     _watched: list[Page] = field(default_factory=list)
 
     async def open(
@@ -184,7 +183,6 @@ class Console:
             page = await context.new_page()
         else:
             page = await (await self.usual.speaking(locale)).page(script)
-        self._opened.append(page)
         await page.set_viewport_size({"width": width, "height": 800})
         await page.emulate_media(media="screen", color_scheme=theme)
         if headers:
@@ -209,9 +207,8 @@ class Console:
             page.remove_listener("console", self._note)
             page.remove_listener("pageerror", self._note_error)
         self._watched.clear()
-        for page in self._opened:  # an answer of the test's may be under way
-            await page.unroute_all(behavior="ignoreErrors")
-        self._opened.clear()
+        for page in [page for context in self.browser.contexts for page in context.pages]:
+            await page.unroute_all(behavior="ignoreErrors")  # an answer that a test gives may be under way
         await self.usual.clear()
         for context in self.browser.contexts:
             if context not in _KEPT:

@@ -93,14 +93,14 @@ async def test_search_filters_and_pages_answer_among_10_000_jobs(console: Consol
 
 
 async def test_first_load_of_a_full_page_is_small(console: Console, many: str) -> None:
-    page = await console.open("about:blank", base_url=many, locale="en")
+    page = await console.open("about:blank", apart=True)
     session = await page.context.new_cdp_session(page)
     await session.send("Network.enable")
     loaded: dict[str, float] = {}
     names: dict[str, str] = {}
     session.on("Network.requestWillBeSent", lambda event: names.update({event["requestId"]: event["request"]["url"]}))
     session.on("Network.loadingFinished", lambda event: loaded.update({event["requestId"]: event["encodedDataLength"]}))
-    await page.goto("/jobs")
+    await page.goto(f"{many}/jobs")
     await settled(page)
     await expect(page.locator("#jobs tbody tr")).to_have_count(A_PAGE)
     await expect(page.locator("#jobs .strip").first).to_be_visible()

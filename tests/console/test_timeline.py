@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, Route, expect
 
 from common.protocol.keys import RunId
 from common.verdicts import Verdict
-from tests.console.console import AXE, Console, Usual, findings, settled
+from tests.console.console import AXE, Console, Usual, findings, overflow, settled
 from tests.support.etcd_server import EtcdServer
 from tests.support.joining import join
 from tests.support.log_store import LogStore
@@ -212,6 +212,7 @@ async def test_all_jobs_of_the_crowded_minute_are_reached_spread_in_one_step_and
     await expect(crowd.get_by_role("heading")).to_contain_text("121 jobs")
     await expect(crowd).to_contain_text("120 jobs selected")
     await expect(crowd.get_by_role("row")).to_have_count(101)
+    assert await overflow(page) == 0
     await crowd.get_by_role("button", name="Next").click()
     await expect(crowd.get_by_role("row")).to_have_count(22)
     await expect(crowd.get_by_role("checkbox", checked=True)).to_have_count(20)  # not the chosen one

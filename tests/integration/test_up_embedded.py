@@ -137,10 +137,12 @@ async def test_data_directory_of_an_etcd_without_users_gets_one(
 
 async def test_password_that_is_not_the_one_of_the_data_is_said(stores: Stores) -> None:
     kept = stores.data.etcd_password.rename(stores.data.path / "kept")
-    stores.data.own_password()
-    with pytest.raises(CommandError, match=r"does not hold the password that .*/etcd was made with"):
-        await stores.etcd.spec.is_ready()
-    kept.rename(stores.data.etcd_password)
+    try:
+        stores.data.own_password()
+        with pytest.raises(CommandError, match=r"does not hold the password that .*/etcd was made with"):
+            await stores.etcd.spec.is_ready()
+    finally:
+        kept.rename(stores.data.etcd_password)
     assert await stores.etcd.spec.is_ready()
 
 

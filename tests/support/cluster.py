@@ -150,7 +150,7 @@ class Cluster:
         return f"echo {line} >> {self.evidence_file}{'; ' + then if then else ''}"
 
     def starts(self) -> list[Start]:
-        """All evidence so far. It is read as it grows: who waits for some looks again and again."""
+        """All evidence so far. It is read as it grows: tests that wait read it often."""
         if self.evidence_file.exists():
             with self.evidence_file.open("rb") as file:
                 file.seek(self._read_to)

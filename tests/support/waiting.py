@@ -24,9 +24,9 @@ async def wait_until(
 ) -> None:
     """Returns as soon as the predicate holds; AssertionError with the description when it does not in time.
 
-    The predicate may be a coroutine function. It is asked every 10 ms, and after a quarter of a second more and more
-    seldom, down to every 200 ms: asking is work, too, and there is more than one test at a time. Where asking takes
-    long it is asked more seldom still: a tenth of the time may go by with it, and a second may go by without it.
+    The predicate may be a coroutine function. It is asked every 10 ms, and after half a second more and more seldom,
+    down to every 200 ms: asking is work, too, and there is more than one test at a time. Where asking takes long it is
+    asked more seldom still: a tenth of the time may go by with it, and a second may go by without it.
     ``at_most_every_s``: seldom from the start.
     """
     loop = asyncio.get_running_loop()
@@ -40,5 +40,5 @@ async def wait_until(
         if loop.time() >= deadline:
             raise AssertionError(f"after {timeout:g} s still not: {description}")
         now = loop.time()
-        usual = min((now - began) / 25, _LOOK_AT_LEAST_EVERY_S)
+        usual = min((now - began) / 50, _LOOK_AT_LEAST_EVERY_S)
         await asyncio.sleep(max(at_most_every_s, usual, min((now - asked) * _TIMES_AS_LONG, _LOOK_AT_LAST_EVERY_S)))

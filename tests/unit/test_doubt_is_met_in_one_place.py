@@ -20,8 +20,8 @@ PASSES: Final = {"EtcdError", "EtcdRefusedError", "EtcdInDoubtError", "Unavailab
 
 def modules() -> list[tuple[str, Sequence[ast.AST]]]:
     """Of the product, but for the one place: all that each consists of."""
-    modules = [(str(path), nodes) for path, nodes in NODES.items()]
-    return [one for one in modules if not one[0].startswith("common/etcd/") and one[0] != "common/errors.py"]
+    named = ((str(path), nodes) for path, nodes in NODES.items())
+    return [one for one in named if not one[0].startswith("common/etcd/") and one[0] != "common/errors.py"]
 
 
 def names_in(nodes: Iterable[ast.AST]) -> set[str]:

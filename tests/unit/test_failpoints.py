@@ -83,12 +83,14 @@ def test_refuses_what_it_does_not_know_and_says_what_there_is(text: str, at_faul
 
 @pytest.mark.parametrize("program", ["worker", "manager"])
 def test_a_program_ends_at_once_where_it_is_told_an_unknown_one(program: str, tmp_path: Path) -> None:
-    environ = {**os.environ, failpoints.VARIABLE: "after_lunch:kill", "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, failpoints.VARIABLE: "after_lunch:kill"}
     flags = ["--data-dir", str(tmp_path)] if program == "worker" else ["--api-port", "0"]
-    with (tmp_path / "log").open("w") as log:
-        process = WARM.start(program, flags, directory=tmp_path, environ=environ, log=log.fileno())
+    with (tmp_path / "log").open("w") as log, (tmp_path / "errors").open("w") as errors:
+        process = WARM.start(
+            program, flags, directory=tmp_path, environ=environ, log=log.fileno(), errors=errors.fileno()
+        )
     assert process.wait(60) == 2
-    printed = (tmp_path / "log").read_text()
+    printed = (tmp_path / "errors").read_text()
     assert "'after_lunch:kill' is no failpoint" in printed
     assert "steward_before_verdict" in printed
 

@@ -47,7 +47,7 @@ async def after_a_crash(directory: Path, data: bytes) -> list[RunRecord]:
 
 
 async def test_cut_at_any_byte(directory: Path) -> None:
-    for length in range(ENDS[1] + 1):
+    for length in range(ENDS[1] + 1):  # the third record is cut as the second
         whole = bisect_right(ENDS, length)
         assert await after_a_crash(directory, WHOLE[:length]) == RECORDS[:whole], length
         torn = WHOLE[ENDS[whole - 1] if whole else 0 : length]

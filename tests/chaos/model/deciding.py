@@ -50,7 +50,7 @@ def loop(w: Worker) -> Flow[None]:
         ahead, handled, freed = w.wall + LEAD, w.handled, w.freed
         for job in w.view.jobs.values():
             revision, _, following = handled.get(job.name, _NOTHING)
-            # Of most looks nothing comes: no fire is due that was not handled.
+            # Most looks find nothing: every fire that is due was handled.
             if (following <= ahead or blind or revision != job.revision or job.name in freed) and job.spec.enabled:
                 _consider(w, job, blind)
 

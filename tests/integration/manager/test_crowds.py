@@ -35,7 +35,7 @@ async def _asks_and_takes_nothing(manager: Managed, path: str, more: str = "") -
 
 
 @pytest.mark.parametrize("path", ["/api/v1/runs/{run}/output", "/api/v1/runs/{run}", "/job/log?name=job1"])
-async def test_what_24_clients_do_not_take_is_not_held_for_each(place: Place, path: str) -> None:
+async def test_what_28_clients_do_not_take_is_not_held_for_each(place: Place, path: str) -> None:
     run = RunId.planned("job1", now_ms())
     async with managing(place, apiReadTimeout=10_000, apiWriteTimeout=10_000) as manager:
         await manager.write([record_of(run, output="x" * 8 * MIB)])
@@ -45,7 +45,7 @@ async def test_what_24_clients_do_not_take_is_not_held_for_each(place: Place, pa
             loop, answers = asyncio.get_running_loop(), Counter[bytes]()
             while not answers[b"200"]:  # where the machine is busy, the log store may tell it to none of them in time
                 asked = [
-                    _asks_and_takes_nothing(manager, path.replace("{run}", quote(str(run), safe=""))) for _ in range(24)
+                    _asks_and_takes_nothing(manager, path.replace("{run}", quote(str(run), safe=""))) for _ in range(28)
                 ]
                 clients = [open_ones.enter_context(one) for one in await asyncio.gather(*asked)]
                 begun = await asyncio.gather(*(loop.sock_recv(client, 12) for client in clients))

@@ -432,7 +432,7 @@ async def tells_a_doubt(
 
             async def gone(_: Managed, then: Exception = then) -> None:
                 clock.later_s += 3_600
-                raise then.with_traceback(None)  # else it keeps all that it has passed through, a manager each time
+                raise then.with_traceback(None)  # else the exception keeps a manager each time
 
             with monkeypatch.context() as meanwhile:
                 said = await came_to(manager, sender, Etcd(manager, first, gone), meanwhile)

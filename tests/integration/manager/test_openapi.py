@@ -32,6 +32,8 @@ _WITH_A_BODY: Final = ("POST", "PUT")
 """Methods of which each member of each body is gone through elsewhere: test_plain_words.py."""
 _OF_A_SESSION: Final = ("/api/v1/logout", "/api/v1/password")
 """Calls that end the session that makes them."""
+_DELETED: Final = "deleted"
+"""A job and a channel of this name are deleted; other calls look at "j"."""
 _WITHOUT_END: Final = "/api/v1/events"
 _EXAMPLES = int(os.environ.get("ETCRON_FUZZ_EXAMPLES", "3"))
 """Requests of each kind and call; the seed is fixed, so that a failure is one for everybody."""
@@ -91,10 +93,13 @@ async def test_whatever_the_document_allows_and_more_never_ends_in_a_500(
     Its phase `coverage` goes through what each field may be, on things that are there: a job, a run, a version.
     """
     await as_administrator(working_manager)
-    await working_manager.call("PUT", "/api/v1/channels/j", {"kind": "webhook", "url": "https://hooks.example.org/"})
-    job = (await working_manager.call("PUT", "/api/v1/jobs/j", {"command": "a", "cronExpr": "@yearly"}))["job"]
+    channel, job = {"kind": "webhook", "url": "https://hooks.example.org/"}, {"command": "a", "cronExpr": "@yearly"}
+    for name in (_DELETED, "j"):
+        await working_manager.call("PUT", f"/api/v1/channels/{name}", channel)
+    await working_manager.call("PUT", f"/api/v1/jobs/{_DELETED}", job)
+    saved = await working_manager.call("PUT", "/api/v1/jobs/j", job)
     await working_manager.write([record_of(RunId.planned("j", 1000))])
-    there = {"path.name": "j", "path.id": "j%401000%231", "path.revision": job["revision"]}
+    there = {"path.name": "j", "path.id": "j%401000%231", "path.revision": saved["job"]["revision"]}
     await fuzz(working_manager, tmp_path, "coverage,fuzzing", [], parameters=there)
     assert unasked(working_manager, described()) == set()
 
@@ -129,6 +134,9 @@ async def fuzz(
         cookie = await access.session(f"user:root{number}")
         lines += ["[[operations]]", f'include-name = "POST {path}"', "[operations.headers]", *_toml(cookie.headers)]
     lines += ["[[operations]]", f"include-method = {json.dumps(_WITH_A_BODY)}", "phases.coverage.enabled = false"]
+    if parameters:
+        gone = {**parameters, "path.name": _DELETED}
+        lines += ["[[operations]]", 'include-method = "DELETE"', "[operations.parameters]", *_toml(gone)]
     (directory / "schemathesis.toml").write_text("\n".join([*lines, ""]))
     url = str(manager.http.make_url("/")).rstrip("/")
     printed, status = await schemathesis(url, directory, phases, only)

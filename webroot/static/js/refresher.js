@@ -8,7 +8,7 @@ const APART_MS = 1000;
 const PASSED_MS = 5000;
 let askedMs = -Infinity;
 
-/** Whether the page may ask for something by itself now; if so, it has. Who may not tries again at the next moment. */
+/** Whether the page may ask for something by itself now; if so, it has. A part that may not tries again once a second has passed. */
 function takeTurn() {
   const isFree = performance.now() >= askedMs + APART_MS;
   if (isFree) askedMs = performance.now();
