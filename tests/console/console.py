@@ -169,14 +169,14 @@ class Console:
         headers: Mapping[str, str] | None = None,
         watched: bool = True,
         locale: str = USUAL_LOCALE,
-        apart: bool = False,
+        own_context: bool = False,
         **options: Any,
     ) -> Page:
         """A page. `script` runs before the page's; `headers`: of all that it asks for; `watched`: whether errors fail
-        the test; `apart`: in a context of its own, which costs a second, as with `options` of it. A clock that a test
-        sets is its context's.
+        the test; `own_context`: a new one, which costs a second, as it does with `options`. A test that sets a clock
+        needs it, as the clock is the context's.
         """
-        if options or apart:
+        if options or own_context:
             context = await new_context(self.browser, self.base, locale=locale, **options)
             if script:
                 await context.add_init_script(script)

@@ -46,7 +46,7 @@ class Asking:
     @classmethod
     async def new(cls, console: Console, *, watched: bool = True) -> Asking:
         page = await console.open(
-            "about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS, watched=watched, apart=True
+            "about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS, watched=watched, own_context=True
         )
         asking = cls(page=page)
         page.on("request", cls._note(asking.asked))

@@ -73,7 +73,7 @@ async def test_no_page_is_left_in_english_and_a_screen_reader_is_told_what_each_
     await cluster.save(name, "echo one; exit 3", "0 30 2 1 * MON *", **labels)
     await cluster.save(f"{name}-user", "true", "0 30 2 1 * MON *", user="nobody-there", **labels)
     run = (await cluster.runs(job=f"{name}-user", status="failed"))[0]["id"]
-    page = await console.open("/livez", locale="zh-CN", apart=True)
+    page = await console.open("/livez", locale="zh-CN", own_context=True)
     await page.clock.install()
     session = await page.context.new_cdp_session(page)
     left: dict[str, object] = {}
@@ -111,7 +111,7 @@ async def test_what_is_wrong_with_a_job_is_told_in_chinese(console: Console, nam
 
 
 async def test_words_that_could_not_be_loaded_are_asked_for_again(console: Console) -> None:
-    page = await console.open("/livez", locale="zh-CN", apart=True)
+    page = await console.open("/livez", locale="zh-CN", own_context=True)
     words = "**/i18n/messages*.json"
     await page.route(words, lambda route: route.fulfill(body="{"))
     await page.goto("/new")

@@ -164,7 +164,7 @@ async def test_all_that_match_are_acted_on_and_who_fails_is_named(
 async def test_keyboard_alone_is_enough(console: Console, cluster: Cluster, name: str) -> None:
     for letter in "ab":
         await cluster.save(f"{name}-{letter}", "true", "@yearly")
-    page = await console.open(f"/jobs?q={name}", apart=True)
+    page = await console.open(f"/jobs?q={name}", own_context=True)
     await expect(page.locator("#jobs tbody tr")).to_have_count(2)
     await page.keyboard.press("j")
     await page.keyboard.press("j")

@@ -91,7 +91,7 @@ async def test_page_has_a_stream_of_its_own_where_the_shared_worker_falls_silent
           }
         };
     """
-    page = await console.open("about:blank", script=silent, apart=True)
+    page = await console.open("about:blank", script=silent, own_context=True)
     await page.clock.install()
     await page.goto("/jobs")
     await expect(page.locator("#live")).to_have_text(" Live")
@@ -224,7 +224,7 @@ async def test_call_that_nobody_answers_is_given_up_and_sent_again(
 ) -> None:
     """As where the network has gone and come back: no connection has been told that its other end is gone."""
     await cluster.save(name, "true", "@yearly")
-    page = await console.open("about:blank", watched=False, apart=True)
+    page = await console.open("about:blank", watched=False, own_context=True)
     await page.clock.install()
     asked = asyncio.Event()
     await page.route("**/api/v1/jobs?*", lambda _: asked.set(), times=1)
@@ -367,7 +367,7 @@ async def test_running_run_ends_on_its_page(console: Console, cluster: Cluster, 
 
 
 async def test_run_that_is_claimed_ahead_of_its_time_counts_from_then_by_itself(console: Console) -> None:
-    page = await console.open("about:blank", apart=True)
+    page = await console.open("about:blank", own_context=True)
     await page.clock.install()
     await page.goto("/")
     await page.evaluate(

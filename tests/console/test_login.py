@@ -419,7 +419,7 @@ async def test_link_that_is_good_once_lets_its_holder_in_and_says_so(guarded: Gu
     await expect(page.locator("#auth-note")).to_contain_text("with a one-time link")
     await expect(page.get_by_role("link", name="Access", exact=True)).to_be_visible()
     await guarded.console.shoot_all(page, "by-link")
-    again = await guarded.console.open(f"/login#link={secret}", apart=True)
+    again = await guarded.console.open(f"/login#link={secret}", own_context=True)
     await expect(again.locator("#problem")).to_contain_text("works only once")
 
 

@@ -93,7 +93,7 @@ async def test_search_filters_and_pages_answer_among_10_000_jobs(console: Consol
 
 
 async def test_first_load_of_a_full_page_is_small(console: Console, many: str) -> None:
-    page = await console.open("about:blank", apart=True)
+    page = await console.open("about:blank", own_context=True)
     session = await page.context.new_cdp_session(page)
     await session.send("Network.enable")
     loaded: dict[str, float] = {}

@@ -103,7 +103,7 @@ async def test_what_is_heard_while_the_list_loads_is_looked_at_again(
 ) -> None:
     """The answer may be older than what was heard, and nothing else would tell of it."""
     await cluster.save(name, "true", "@yearly")
-    page = await console.open("about:blank", script=BY_HAND, apart=True)
+    page = await console.open("about:blank", script=BY_HAND, own_context=True)
     asked, heard = asyncio.Event(), asyncio.Event()
 
     async def late(route: Route) -> None:

@@ -79,8 +79,8 @@ async def test_manager_that_is_out_of_reach_is_said_in_the_question(
     console: Console, cluster: Cluster, name: str
 ) -> None:
     await cluster.save(name, "true", "@yearly")
-    # Apart: nothing has been fetched for another test.
-    page = await console.open(f"/jobs?q={name}", watched=False, apart=True)
+    # A context of its own: nothing has been fetched for another test.
+    page = await console.open(f"/jobs?q={name}", watched=False, own_context=True)
     await settled(page)
     await page.context.set_offline(True)
     dialog = await open_dialog(page, options=False)

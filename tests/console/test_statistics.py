@@ -55,7 +55,7 @@ async def test_days_are_shown_when_they_are_asked_for(console: Console, cluster:
 
 async def test_days_follow_what_happens_while_they_are_shown(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
-    page = await console.open("about:blank", script=BY_HAND, apart=True)
+    page = await console.open("about:blank", script=BY_HAND, own_context=True)
     await page.clock.install()
     await page.goto(f"/jobs/{name}")
     await page.locator("summary").filter(has_text="By day").click()
