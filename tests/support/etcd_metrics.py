@@ -8,8 +8,10 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Final
 
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, _rpc
+from common.etcd.types import range_of
 from common.protocol.keys import Keys
+from common.protocol.txn import Put, Txn
 
 _MUTATIONS: Final = re.compile(r"^etcd_mvcc_(?:put|delete)_total (\S+)$", re.MULTILINE)
 _RECEIVED: Final = re.compile(r"^grpc_server_msg_received_total\{(?=[^}]*etcdserverpb)[^}]*\} (\S+)$", re.MULTILINE)
@@ -46,6 +48,25 @@ async def writes_for_no_fire(etcd: EtcdClient) -> int:
         async for page in etcd.read_prefix(prefix):
             writes += sum(kv.version for kv in page.kvs)
     return writes
+
+
+async def transactions_since(client: EtcdClient, prefix: str, revision: int) -> int:
+    """How many transactions after this revision have changed keys below this prefix.
+
+    What ends by itself meanwhile, as the leases of other tests do, is not among them: etcd's own revision counts it.
+    """
+    sentinel = f"{prefix}-counted-up-to-here"
+    last = (await client.txn(Txn([], [Put(sentinel, b"")]))).revision
+    first, end = range_of(prefix)
+    create = {"key": first, "range_end": end, "start_revision": revision + 1}
+    stream, changed = await client.watch_stream(), set[int]()
+    try:
+        await stream.write(_rpc.messages.WatchRequest(create_request=create))
+        while last not in changed:
+            changed.update(event.kv.mod_revision for event in (await stream.read()).events)
+    finally:
+        stream.close()
+    return len(changed) - 1
 
 
 def _metrics(endpoint: str) -> str:

@@ -14,6 +14,7 @@ from common.protocol.request import Origin
 from common.protocol.run import EntryState
 from common.protocol.txn import Delete, Put, Txn
 from common.verdicts import Verdict
+from tests.support.etcd_metrics import transactions_since
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop
@@ -226,17 +227,13 @@ async def test_end_puts_the_next_link_and_costs_two_keys_and_their_sentinel_more
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop, after="30s")
         shop.passes(3 * SECOND)
-        before = await versions(shop)
+        before = (await shop.client.status()).revision
         shop.end(run)
         await shop.settled()
         [request] = await shop.requests()
         assert (request.origin, request.plan_ms) == (Origin.CHAIN, NOON + 33 * SECOND)
         assert request.run_id == RunId.planned("job", NOON + 33 * SECOND)
-        assert await versions(shop) - before == 1, "one transaction"
-
-
-async def versions(shop: Workshop) -> int:
-    return (await shop.client.status()).revision
+        assert await transactions_since(shop.client, prefix, before) == 1
 
 
 @pytest.mark.parametrize(("edited", "expected"), [

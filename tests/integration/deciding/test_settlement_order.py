@@ -12,6 +12,7 @@ import worker.refusals
 from common.protocol.keys import RunId
 from common.protocol.run import EntryState, RunRecord, final_entry
 from common.verdicts import Verdict
+from tests.support.etcd_metrics import transactions_since
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop
@@ -169,7 +170,7 @@ async def test_fire_costs_at_most_five_mutations(etcd: EtcdServer, prefix: str, 
             assert entry.state is EntryState.ENDED
         shop.settlement.delivered([run.run_id])
         await gone(shop, run)
-        mutations += (await shop.client.status()).revision - before  # each of one key
+        mutations += await transactions_since(shop.client, prefix, before)  # each of one key
         assert mutations == expected
 
 

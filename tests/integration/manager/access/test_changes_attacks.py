@@ -120,22 +120,32 @@ async def test_attack_changes_that_wait_for_their_turn_are_made_by_a_right_that_
     assert now.version - then.version <= 1  # the one that etcd had already been asked for
 
 
-async def test_attack_call_on_many_goes_on_by_a_token_that_was_revoked(world: World) -> None:
+async def test_attack_call_on_many_goes_on_by_a_token_that_was_revoked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     headers = await world.access.user("mallory", Role.EDITOR, labels=REACHED["own"])
     names = [f"ours-{number}" for number in range(300)]
     for name in names:
         await world.save(name, OURS)
+    parts, keys, etcd = world.manager.parts, world.manager.keys, world.manager.etcd
+    token, sent, revoked, txn = token_id(headers), list[Txn](), asyncio.Event(), parts.etcd.txn
+
+    async def waits_after_some(transaction: Txn) -> TxnResult:
+        sent.append(transaction)
+        if len(sent) > 20:
+            await revoked.wait()
+        return await txn(transaction)
+
+    monkeypatch.setattr(parts.etcd, "txn", waits_after_some)
     call = asyncio.create_task(world.call(headers, "POST", f"{JOBS}/bulk", {"action": "delete", "names": names}))
-    keys, etcd = world.manager.keys, world.manager.etcd
-
-    async def have_some_gone() -> bool:
-        return await etcd.count(keys.job("ours-")) < len(names)
-
-    await wait_until(have_some_gone, description="the first are deleted")
-    await world.access.delete(world.access.keys.token(token_id(headers)))
+    await wait_until(lambda: len(sent) > 20, description="some are deleted, and others on their way")
+    await world.access.delete(world.access.keys.token(token))
+    await wait_until(lambda: token not in parts.directory.tokens, description="the manager knows it")
     left = await etcd.count(keys.job("ours-"))
+    revoked.set()
     status, said = await call
     assert status == 200
+    assert left < len(names)
     assert left - await etcd.count(keys.job("ours-")) <= 16  # those that were on their way
     assert said.count("there was no job") > 100
 
