@@ -19,8 +19,12 @@ _TAKEN_S: Final = 20.0
 
 
 def add_routes(app: web.Application) -> None:
-    """The stream; when the application ends, every stream does."""
+    """The stream."""
     app.router.add_get("/api/v1/events", stream_events)
+
+
+def prepare(app: web.Application) -> None:
+    """When the application ends, every stream does."""
     app.on_shutdown.append(_end_streams)
 
 

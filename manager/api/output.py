@@ -60,8 +60,12 @@ class OutputQuery(Query):
 
 
 def add_routes(app: web.Application) -> None:
-    """The call; when the application ends, every stream does."""
+    """The call."""
     app.router.add_get("/api/v1/runs/{id}/output", send_output)
+
+
+def prepare(app: web.Application) -> None:
+    """When the application ends, every stream does."""
     app[_STREAMS] = set()
     app.on_shutdown.append(_end_streams)
 

@@ -118,11 +118,15 @@ _CONSOLE: Final = web.AppKey("console", Console)
 
 
 def add_routes(app: web.Application) -> None:
-    """The pages and their files. They are read once PARTS is there."""
-    app.on_startup.append(_read_console)
+    """The pages and their files."""
     for page in PAGES:
         app.router.add_get(page.path, _shell(page))
     app.router.add_get("/static/{path:.+}", send_static)
+
+
+def prepare(app: web.Application) -> None:
+    """They are read once PARTS is there."""
+    app.on_startup.append(_read_console)
 
 
 @cache

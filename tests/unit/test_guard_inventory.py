@@ -146,6 +146,12 @@ def test_each_call_needs_what_is_written_here() -> None:
     assert found == EXPECTED
 
 
+def test_calls_are_the_same_for_each_manager_of_a_process_and_made_once() -> None:
+    one, other = _app(), _app()
+    assert [*one.router.resources()] == [*other.router.resources()]
+    assert one.router is not other.router
+
+
 def test_each_call_that_may_change_something_has_a_word_in_the_audit() -> None:
     calls = {
         (method, path) for method, path in inventory(_app()) if method not in {"GET", "HEAD"} and path not in READS
