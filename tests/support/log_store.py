@@ -13,12 +13,15 @@ import itertools
 import os
 import shutil
 import signal
+import traceback
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
-from pymongo import MongoClient
+from pymongo import MongoClient, settings_shared
 
 from common.errors import UnavailableError
 from common.runlog import RunLog
@@ -30,6 +33,9 @@ PYMONGO_DROPS_A_SOCKET = r"ignore:unclosed <socket\.socket fd=\d+, family=\d+, t
 """A `filterwarnings` mark for tests in which the server is away. pymongo 4.20 forgets the socket of its monitor when it
 is closed in the middle of a connect (pool_shared._async_create_connection handles no CancelledError)."""
 
+
+# Each client notes the lines of its whole stack, for a warning that it was not closed; pytest's stacks are deep.
+settings_shared.traceback = SimpleNamespace(format_stack=partial(traceback.format_stack, limit=12))  # type: ignore[assignment,attr-defined]
 
 GIVEN = "ETCRON_TEST_MONGODB"
 _PROGRAM = "cli.processes.embedded_log_store"
