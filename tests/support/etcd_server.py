@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, _rpc
 from tests.support.waiting import PATIENCE_S, wait_until
 
 DYING_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
@@ -298,7 +298,10 @@ def serving_etcd(directory: Path) -> Iterator[EtcdServer]:
         return
     for server in own_etcd(directory):
         _serving.append(server)
+        # grpc ends its threads with its last channel, and makes them anew for the next test: one stays, unused.
+        channel = _rpc.grpc.insecure_channel(server.endpoint)  # type: ignore[attr-defined]
         yield server
+        channel.close()
         _serving.clear()
 
 
