@@ -74,7 +74,8 @@ class _Shared:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
-    item.stash[_BEFORE] = _Shared.now()
+    if _BEFORE not in item.session.stash:  # each test leaves it so to the next
+        item.session.stash[_BEFORE] = _Shared.now()
     yield
 
 
@@ -84,7 +85,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     try:
         yield
     finally:  # what ends badly may leave something, too
-        _check(item.stash[_BEFORE])
+        _check(item.session.stash[_BEFORE])
 
 
 def _check(before: _Shared) -> None:
