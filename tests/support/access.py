@@ -8,6 +8,7 @@ async with managing(place, auth="required") as manager:
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -21,11 +22,12 @@ from common.clock import SystemClock
 from common.etcd import EtcdClient
 from common.json_text import dumps
 from common.protocol.access_keys import AccessKeys
+from common.protocol.txn import Put, Txn
 from manager.access.directory import Directory
 from manager.access.passwords import Passwords
 from tests.support.clearing import delete_prefix
 from tests.support.managing import Managed
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S
 
 HOUR_MS = 3_600_000
 Labels = Mapping[str, Collection[str]]
@@ -78,10 +80,8 @@ class Accessing:
         user = User(
             name=name, password=password, groups=tuple(groups), created_ms=0, created_by="test", changed_ms=0
         )  # fmt: skip
-        await self.put(self.keys.user(name), user.to_json())
-        if role is not None:
-            await self.bind(f"user:{name}", role, labels=labels, run_as=run_as, workers=workers)
-        return await self.token(f"user:{name}")
+        grant = None if role is None else _grant(role, labels, run_as, workers)
+        return await self._account(f"user:{name}", self.keys.user(name), user.to_json(), grant)
 
     async def service(
         self, name: str, role: Role | None = None, *, labels: Labels | None = None,
@@ -89,10 +89,18 @@ class Accessing:
         workers: Labels | None = None,
     ) -> dict[str, str]:  # fmt: skip
         """As `user`, a service account."""
-        await self.put(self.keys.service(name), Service(name=name, created_ms=0, created_by="test").to_json())
-        if role is not None:
-            await self.bind(f"service:{name}", role, labels=labels, run_as=run_as, workers=workers)
-        return await self.token(f"service:{name}")
+        record = Service(name=name, created_ms=0, created_by="test").to_json()
+        grant = None if role is None else _grant(role, labels, run_as, workers)
+        return await self._account(f"service:{name}", self.keys.service(name), record, grant)
+
+    async def _account(self, owner: str, key: str, record: bytes, grant: Grant | None) -> dict[str, str]:
+        """The record, its binding and its token, by one write."""
+        token, headers = self._token(owner)
+        puts = [Put(key, record), token]
+        if grant is not None:
+            puts.append(self._binding(owner, grant)[1])
+        await self.known((await self.etcd.txn(Txn((), puts))).revision)
+        return headers
 
     async def change_user(self, name: str, *, disabled: bool = False, groups: Collection[str] = ()) -> None:
         """The user is disabled, or in other groups."""
@@ -105,27 +113,34 @@ class Accessing:
         workers: Labels | None = None,
     ) -> str:  # fmt: skip
         """A binding; its id."""
-        binding = Binding(id=secrets.token_hex(6), subject=Subject.parse(subject), grant=Grant(
-            role=role, labels=EVERYTHING if labels is None else Selector.of(labels),
-            run_as=None if run_as is None else frozenset(run_as),
-            workers=EVERYTHING if workers is None else Selector.of(workers),
-        ))  # fmt: skip
+        binding_id, put = self._binding(subject, _grant(role, labels, run_as, workers))
+        await self.put(put.key, put.value)
+        return binding_id
+
+    def _binding(self, subject: str, grant: Grant) -> tuple[str, Put]:
+        binding = Binding(id=secrets.token_hex(6), subject=Subject.parse(subject), grant=grant)
         document = {**binding.to_document(), "createdMs": 0, "createdBy": "test"}
-        await self.put(self.keys.binding(binding.id), dumps(document).encode())
-        return binding.id
+        return binding.id, Put(self.keys.binding(binding.id), dumps(document).encode())
 
     async def token(
         self, owner: str, *, name: str = "test", role: Role | None = None, expires_in_ms: int = HOUR_MS
     ) -> dict[str, str]:
         """The header of a new token of this user or service account."""
+        put, headers = self._token(owner, name=name, role=role, expires_in_ms=expires_in_ms)
+        await self.put(put.key, put.value)
+        return headers
+
+    def _token(
+        self, owner: str, *, name: str = "test", role: Role | None = None, expires_in_ms: int = HOUR_MS
+    ) -> tuple[Put, dict[str, str]]:
         token_id, secret = secrets.token_hex(6), secrets.token_hex(32)
         now_ms = self._clock.wall_ms()
         token = Token(
             id=token_id, digest=digest_of(secret), owner=Subject.parse(owner), name=name, role=role,
             created_ms=now_ms, expires_ms=now_ms + expires_in_ms, created_by="test",
         )  # fmt: skip
-        await self.put(self.keys.token(token_id), token.to_json())
-        return {"Authorization": f"Bearer {spell_token(token_id, secret)}"}
+        headers = {"Authorization": f"Bearer {spell_token(token_id, secret)}"}
+        return Put(self.keys.token(token_id), token.to_json()), headers
 
     async def session(
         self, subject: str, *, role: Role | None = None, way: SessionWay = SessionWay.PASSWORD,
@@ -161,10 +176,18 @@ class Accessing:
 
     async def known(self, revision: int) -> None:
         """Until the managers know all up to this revision under ``<prefix>-auth/``."""
-        await wait_until(
-            lambda: all(one.revision >= revision for one in self._directories),
-            description="the managers have heard of it",
-        )
+        for one in self._directories:
+            async with asyncio.timeout(PATIENCE_S):
+                await one.synced.wait()
+            assert await one.has_reached(revision, within_s=PATIENCE_S), "the managers have not heard of it"
+
+
+def _grant(role: Role, labels: Labels | None, run_as: Collection[str] | None, workers: Labels | None) -> Grant:
+    return Grant(
+        role=role, labels=EVERYTHING if labels is None else Selector.of(labels),
+        run_as=None if run_as is None else frozenset(run_as),
+        workers=EVERYTHING if workers is None else Selector.of(workers),
+    )  # fmt: skip
 
 
 async def administrator_in(etcd: EtcdClient, keys: AccessKeys) -> dict[str, str]:
