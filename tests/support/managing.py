@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -190,7 +191,10 @@ async def managing(
     async with AsyncExitStack() as stack:
         stack.enter_context(audit_dir)
         http = await stack.enter_async_context(TestClient(_Server(app, config, port)))
-        client = await stack.enter_async_context(EtcdClient([place.etcd], user=user))
+        if etcd or user or not patient or any(name.startswith(("etcd", "api")) for name in flags):
+            client = await stack.enter_async_context(EtcdClient([place.etcd], user=user))
+        else:
+            client = copy(app[PARTS].etcd)  # over one connection: what a test puts into the manager's own is not in it
 
         @cache
         def open_runlog() -> RunLog:
