@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # as `signal`, which makes a member of an enumeration of each answer
 import gc
 import os
 import signal
@@ -40,8 +41,8 @@ def pytest_collection_finish() -> None:
 # The many servers of the tests share two cores: an etcd of one thread costs a quarter less, and half when it is idle.
 os.environ["GOMAXPROCS"] = "1"
 
-_SIGNALS: Final = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _BEFORE: Final = pytest.StashKey["_Shared"]()
+_SIGNALS: Final = sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class _Shared:
     """What all tests of a process share, so that one may depend on what another has left there."""
 
     directory: str
-    environment: dict[str, str]
+    environment: dict[bytes, bytes]
     umask: int
     handlers: dict[int, Any]
     blocked: set[int]
@@ -57,17 +58,18 @@ class _Shared:
     @classmethod
     def now(cls) -> Self:
         os.umask(umask := os.umask(0o077))
-        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-        handlers = {int(number): signal.getsignal(number) for number in _SIGNALS}
+        environment = {**vars(os.environ)["_data"]}  # os.environ decodes each time that it is asked
+        environment.pop(b"PYTEST_CURRENT_TEST", None)
+        handlers = {number: _signal.getsignal(number) for number in _SIGNALS}
         return cls(os.getcwd(), environment, umask, handlers, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
 
     def restore(self) -> None:
         os.chdir(self.directory)
-        os.environ.clear()
-        os.environ.update(self.environment)
+        os.environb.clear()
+        os.environb.update(self.environment)
         os.umask(self.umask)
         for number, handler in self.handlers.items():
-            if signal.getsignal(number) != handler:
+            if _signal.getsignal(number) != handler:
                 signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
 
@@ -90,15 +92,15 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
 
 def _check(before: _Shared) -> None:
     """AssertionError where what is shared is not as it was; now it is."""
-    after = _Shared.now()
+    if (after := _Shared.now()) == before:
+        return
     changed = {
         one.name: _different(getattr(before, one.name), getattr(after, one.name))
         for one in fields(_Shared)
         if getattr(before, one.name) != getattr(after, one.name)
     }
-    if changed:
-        before.restore()
-        raise AssertionError(f"the test leaves its process with another {' and another '.join(changed)}: {changed}")
+    before.restore()
+    raise AssertionError(f"the test leaves its process with another {' and another '.join(changed)}: {changed}")
 
 
 @pytest.fixture

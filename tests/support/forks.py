@@ -11,10 +11,12 @@ thing at a time, so that a long query would hold up all tests.
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ from typing import Final, NoReturn, cast
 
 import pytest
 from _pytest.capture import CaptureManager
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from common.process.lifecycle import set_parent_death_signal
 
@@ -32,6 +35,7 @@ _CLUSTERS: Final = ("tests/acceptance/", "tests/faults/")
 _BROWSERS: Final = "tests/console/"
 _COUNTED: Final = "tests/integration/deciding/"
 _NUMBER_BYTES: Final = 2
+_WATCHED_ANEW_AFTER_S: Final = 60
 
 
 @dataclass(eq=False)
@@ -237,7 +241,7 @@ def _have_own(config: pytest.Config) -> None:
     capture.stop_global_capturing()
     capture.start_global_capturing()
     capture.suspend_global_capture()
-    for name in ("terminalreporter", "junitxml", "lfplugin", "nfplugin", "stepwiseplugin"):
+    for name in ("terminalreporter", "junitxml", "lfplugin", "nfplugin", "stepwiseplugin", "faulthandler"):
         plugins.unregister(name=name)
     folders = config._tmp_path_factory  # type: ignore[attr-defined]
     folders._basetemp = folders.mktemp(f"process-{os.getpid()}")
@@ -249,6 +253,15 @@ class _Telling:
     def __init__(self, config: pytest.Config, to: Connection) -> None:
         self._config, self._to = config, to
         self._reports: list[object] = []
+        self._hangs_after_s = float(config.getini("faulthandler_timeout"))
+        self._watched_anew_at = 0.0
+
+    def pytest_runtest_logstart(self) -> None:
+        """A thread ends this process where a test hangs: one for a minute, where pytest has one for each test."""
+        if self._hangs_after_s and time.monotonic() >= self._watched_anew_at:
+            self._watched_anew_at = time.monotonic() + _WATCHED_ANEW_AFTER_S
+            to = self._config.stash[fault_handler_stderr_fd_key]
+            faulthandler.dump_traceback_later(self._hangs_after_s, file=to, exit=True)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self._tell(nodeid)

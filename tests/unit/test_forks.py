@@ -34,10 +34,14 @@ def test_finds_it_as_it_was():
     os.umask(0o022)
 """
 
-TAKING_NONE = """
+HANGING = """
+import threading, pytest
 from tests.support.forks import Pool
 
-Pool.take = lambda self: None
+take = Pool.take
+Pool.take = lambda self: 0 if take(self) == 0 else None
+@pytest.mark.slow
+def test_hangs(): threading.Event().wait()
 def test_nobody_takes_it(): pass
 def test_nor_this(): pass
 """
@@ -85,15 +89,17 @@ def test_what_is_slow_comes_first_and_what_shares_something_stays_together(tmp_p
     ], answer
 
 
-def test_what_nobody_has_run_fails_the_whole(tmp_path: Path) -> None:
+def test_what_hangs_is_ended_and_what_nobody_has_run_fails_the_whole(tmp_path: Path) -> None:
     file = tmp_path / "test_some.py"
-    file.write_text(TAKING_NONE)
-    plugins = ("-p", "tests.support.forks", "-p", "no:cacheprovider")
+    file.write_text(HANGING)
+    plugins = ("-p", "tests.support.forks", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=0.5")
     answer = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, "-c", os.devnull, str(file)],
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert answer.returncode == 1, answer
+    assert "in test_hangs\n" in answer.stderr, answer
+    assert "its process has ended with 1, and maybe" in answer.stdout, answer
     assert "test_some.py::test_nobody_takes_it, and 1 others" in answer.stdout, answer
 
 
