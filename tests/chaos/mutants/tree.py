@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -39,21 +39,31 @@ def mutated(patches: Iterable[Patch], root: Path = ROOT) -> dict[str, str]:
 
 def make_tree(mutant: Mutant, there: Path) -> None:
     """The mutant's sources and the tests, in a directory that there is not yet."""
-    _make(there, _FOLDERS, (*mutant.shared, *mutant.product))
+    texts = mutated((*mutant.shared, *mutant.product))
+    for folder in _FOLDERS:  # what Python has made of the sources holds as long as they have their times
+        shutil.copytree(ROOT / folder, there / folder, ignore=shutil.ignore_patterns("node_modules"))
+    for file, text in texts.items():
+        (there / file).write_text(text)
     shutil.copy(ROOT / "pyproject.toml", there)
 
 
 def make_model_tree(mutant: Mutant, there: Path) -> None:
-    """The mutant's model, and what it needs, in a directory that there is not yet."""
-    _make(there, _OF_THE_MODEL, (*mutant.shared, *mutant.model))
+    """The mutant's model, and what it needs, in a directory that there is not yet; what is as it was is linked."""
+    texts = {there / file: text for file, text in mutated((*mutant.shared, *mutant.model)).items()}
+    for folder in _OF_THE_MODEL:
+        (there / folder).parent.mkdir(parents=True, exist_ok=True)
+        _link(ROOT / folder, there / folder, texts)
 
 
-def _make(there: Path, folders: Iterable[str], patches: Iterable[Patch]) -> None:
-    texts = mutated(patches)
-    for folder in folders:  # what Python has made of the sources holds as long as they have their times
-        shutil.copytree(ROOT / folder, there / folder, ignore=shutil.ignore_patterns("node_modules"))
-    for file, text in texts.items():
-        (there / file).write_text(text)
+def _link(source: Path, place: Path, texts: Mapping[Path, str]) -> None:
+    if place in texts:
+        place.write_text(texts[place])
+    elif place.name == "__pycache__" or any(place in file.parents for file in texts):  # Python writes into the former
+        place.mkdir()
+        for one in source.iterdir():
+            _link(one, place / one.name, texts)
+    else:
+        place.symlink_to(source)
 
 
 def run_model(there: Path, mutant: Mutant, *, first: int, seeds: int) -> str | None:
