@@ -51,7 +51,8 @@ def loop(w: Worker) -> Flow[None]:
         for job in w.view.jobs.values():
             revision, _, following = handled.get(job.name, _NOTHING)
             # Most looks find nothing: every fire that is due was handled.
-            if (following <= ahead or blind or revision != job.revision or job.name in freed) and job.spec.enabled:
+            is_freed = job.name in freed and job.keeps_one
+            if (following <= ahead or blind or revision != job.revision or is_freed) and job.spec.enabled:
                 _consider(w, job, blind)
 
 
@@ -67,7 +68,7 @@ def _consider(w: Worker, job: PlannedJob, blind: bool) -> None:
     newest = job.schedule.last_before_ms(now + LEAD + 1) or 0
     if newest <= max(handled, job.anchor_ms):
         return
-    rank, knows = w.rank(job.name, str(newest)), handled != 0
+    rank, knows = w.rank(job.name, newest), handled != 0
     if rank not in (0, 1):
         w.handle(job, newest)
     elif rank == 0 or now >= newest + HEDGE or freed:

@@ -41,8 +41,8 @@ class Etcd(MemoryEtcd):
         return result
 
     def holds(self, txn: Txn) -> bool:
-        leases = (one.lease for one in txn.then if isinstance(one, Put) and one.lease)
-        return super().holds(txn) and all(lease in self.leases for lease in leases)
+        leases = [one.lease for one in txn.then if isinstance(one, Put) and one.lease]
+        return super().holds(txn) and self.leases.keys() >= {*leases}
 
     def grant(self) -> int:
         """A new lease."""

@@ -27,7 +27,7 @@ def wait(w: Worker, job: PlannedJob, base: int, until: int) -> Flow[int]:
         lock = None if answer is None else answer.one(0)
         if answer is not None and lock is None:
             return newest
-        if w.view.jobs.get(job.name) is not job or w.rank(job.name, str(newest)) not in (0, 1) or w.session is None:
+        if w.view.jobs.get(job.name) is not job or w.rank(job.name, newest) not in (0, 1) or w.session is None:
             w.handle(job, newest)
             return base  # others look after it
         if lock is not None and newest > base and killed != lock.create_revision:

@@ -245,18 +245,21 @@ def _sweep(w: Worker, term: Term) -> Flow[None]:
         return
     orphans: dict[str, int] = {}
     for key, kv in keys.items():
-        if key.startswith(KEYS.kills):
-            kill = kill_in(kv)
-            if KEYS.run(kill.run_id) not in keys and KEYS.request(kill.run_id) not in keys:
-                yield sweeps.kill(KEYS, kill, guards=term.holds)
-        elif key.startswith(KEYS.locks):
-            run = keys.get(KEYS.run(RunId.parse(kv.value.decode())))
-            if run is None or run.create_revision != kv.create_revision:
-                orphans[key] = kv.create_revision
-                if term.orphans.get(key) == kv.create_revision:
-                    yield sweeps.lock(kv, guards=term.holds)
-        elif key.startswith(KEYS.workers) and not kv.lease:
-            orphans[key] = term.orphans.get(key, 0) + 1
-            if orphans[key] > 12:
-                yield sweeps.delete_unchanged(kv, guards=term.holds)
+        match key.split("/", 3)[2]:
+            case "kills":
+                kill = kill_in(kv)
+                if KEYS.run(kill.run_id) not in keys and KEYS.request(kill.run_id) not in keys:
+                    yield sweeps.kill(KEYS, kill, guards=term.holds)
+            case "locks":
+                run = keys.get(KEYS.run(RunId.parse(kv.value.decode())))
+                if run is None or run.create_revision != kv.create_revision:
+                    orphans[key] = kv.create_revision
+                    if term.orphans.get(key) == kv.create_revision:
+                        yield sweeps.lock(kv, guards=term.holds)
+            case "workers" if not kv.lease:
+                orphans[key] = term.orphans.get(key, 0) + 1
+                if orphans[key] > 12:
+                    yield sweeps.delete_unchanged(kv, guards=term.holds)
+            case _:
+                pass
     term.orphans = orphans

@@ -18,6 +18,7 @@ from tests.chaos.model.settings import KEYS, LOST_AFTER
 from tests.chaos.model.world import Actor, Flow, World
 
 _VIEW_EVERY: Final = 100
+_TAKEN: Final = ("claimed", "running")
 
 
 class Worker:
@@ -53,6 +54,8 @@ class Worker:
         """Jobs that have a decision or a request's claim on its way."""
         self.handled: dict[str, tuple[int, int, float]] = {}
         """By job: its revision, the newest fire that needs no look any more, and the one after it."""
+        self.ranks: dict[tuple[str, int], int | None] = {}
+        """By job and fire, in the placement as it is: a fire is looked at until it is this worker's turn."""
         self.freed: set[str] = set()
         self.starting = 0
 
@@ -88,11 +91,13 @@ class Worker:
     @property
     def free(self) -> int:
         """Slots that neither a process nor a claim has taken."""
-        return self.slots - self.starting - sum(run.phase in ("claimed", "running") for run in self.runs.values())
+        return self.slots - self.starting - len([1 for run in self.runs.values() if run.phase in _TAKEN])
 
-    def rank(self, job: str, fire: str) -> int | None:
+    def rank(self, job: str, fire_ms: int) -> int | None:
         """0 or 1, or `LATER`; None where it has no place for the fire."""
-        return self.view.placement.rank(self.name, job, fire)
+        if (job, fire_ms) not in self.ranks:
+            self.ranks[job, fire_ms] = self.view.placement.rank(self.name, job, str(fire_ms))
+        return self.ranks[job, fire_ms]
 
     def order(self, job: str, fire: str) -> tuple[str, ...]:
         """All who may try the fire, rank 0 first."""
@@ -134,6 +139,7 @@ class Worker:
             self.view = _shared(world.etcd)
             if self.view.placement is not members:
                 self.handled.clear()
+                self.ranks.clear()
             for kill in self.view.kills.values():
                 dispatching.kill_wished(self, kill)
 

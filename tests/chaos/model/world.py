@@ -6,13 +6,16 @@ import heapq
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
 from common.protocol.txn import Txn
 from tests.chaos.model.etcd import Commit, Etcd
 from tests.chaos.model.settings import START, TIMEOUT, TTL
+
+_WAY_MS: Final = range(1, 5)
+"""What is sent takes, one way."""
 
 T = TypeVar("T")
 Ask = Txn | Callable[[Etcd], Any]
@@ -127,12 +130,13 @@ class World:
         if actor.life != life:
             return
         if isinstance(wait, int):
-            self.later(wait, actor, self._step, actor, flow, None)
+            self._number += 1  # as `later`; most of all events come from here
+            heapq.heappush(self._heap, (self.now + wait, self._number, actor, life, self._step, (actor, flow, None)))
         else:
             self._send(actor, wait, flow)
 
     def _send(self, actor: Actor, ask: Ask, flow: Flow[None]) -> None:
-        there, back, link, rng = self.rng.randint(1, 4), self.rng.randint(1, 4), actor.link, self.rng
+        there, back, link, rng = self.rng.choice(_WAY_MS), self.rng.choice(_WAY_MS), actor.link, self.rng
         arrives, answered = True, True
         if not self.calm:
             chance = rng.random()
