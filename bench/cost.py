@@ -72,7 +72,7 @@ def _unit(what: str) -> str:
 
 async def cost_of(folder: Path, workers: int, fires: int, *, are_told: bool = False) -> Mapping[str, float]:
     """By what is spent. ``are_told``: a rule selects each job."""
-    async with running_cluster(folder, workers=workers, managers=1) as cluster:
+    async with running_cluster(folder, workers=workers, managers=1, is_cold=True) as cluster:
         moment = cluster.second_from_now(_SETTLES_S + _IDLE_S + _LEAD_S + fires // _SAVED_A_SECOND)
         expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
         specs = [JobSpec(name=f"cost-{n:06d}", command="echo hello", cron_exprs=(expr,)) for n in range(fires)]

@@ -40,7 +40,7 @@ def one_round(share: float) -> list[Figure]:
 
 async def _round(folder: Path, seconds: int) -> list[Figure]:
     flags = ("--lost-after-seconds", str(_LOST_AFTER_S))
-    async with running_cluster(folder, workers=3, managers=1, worker_flags=flags) as cluster:
+    async with running_cluster(folder, workers=3, managers=1, worker_flags=flags, is_cold=True) as cluster:
         evidence = folder / "evidence"
         begins = cluster.second_from_now(_LEAD_S)
         load = spread(begins, seconds, f'echo "$ETCRON_JOB" >>{shlex.quote(str(evidence))}')

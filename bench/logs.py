@@ -58,7 +58,7 @@ async def _pages(folder: Path, sizes: Sequence[int]) -> list[dict[str, float]]:
 async def _filled(stack: AsyncExitStack, folder: Path, records: int) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Questions to a manager whose log store has so many records; ended with the stack."""
     folder.mkdir()
-    cluster = await stack.enter_async_context(running_cluster(folder, workers=0, managers=1))
+    cluster = await stack.enter_async_context(running_cluster(folder, workers=0, managers=1, is_cold=True))
     now_ms = time.time_ns() // 1_000_000
     await console_data.fill_etcd(cluster.etcd.endpoint, Keys().prefix.rstrip("/"), _JOBS, now_ms)
     await console_data.fill_log_store(cluster.log_store.uri, _DATABASE, _JOBS, records, now_ms)

@@ -59,7 +59,7 @@ def one_round(share: float) -> list[Figure]:
 
 async def _looking(folder: Path, rate: int) -> tuple[float, list[int]]:
     """The worker's CPU in parts of a core, and how late its own runs started."""
-    async with running_cluster(folder, workers=0, managers=0) as cluster:
+    async with running_cluster(folder, workers=0, managers=0, is_cold=True) as cluster:
         async with EtcdClient([cluster.etcd.endpoint], timeout=30) as etcd:
             await _fill(etcd, rate)
         worker = cluster.add_worker("worker-1", "--labels", f"{_LABEL}={_OWN}")

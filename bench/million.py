@@ -37,7 +37,7 @@ def one_round(share: float) -> list[Figure]:
 
 
 async def _all(folder: Path, jobs: int) -> dict[str, tuple[float, str]]:
-    async with running_cluster(folder, workers=0, managers=0) as cluster:
+    async with running_cluster(folder, workers=0, managers=0, is_cold=True) as cluster:
         await save_directly(cluster.etcd.endpoint, specs(jobs), days_ago=SAVED_DAYS_AGO)
         async with EtcdClient([cluster.etcd.endpoint], timeout=30) as etcd:
             found = await worker_with(cluster, etcd, jobs)

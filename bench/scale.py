@@ -93,7 +93,7 @@ def specs(size: int) -> Iterator[JobSpec]:
 
 
 async def _size(folder: Path, size: int) -> dict[str, tuple[float, str]]:
-    async with running_cluster(folder, workers=0, managers=0) as cluster:
+    async with running_cluster(folder, workers=0, managers=0, is_cold=True) as cluster:
         await save_directly(cluster.etcd.endpoint, specs(size), days_ago=SAVED_DAYS_AGO)
         async with EtcdClient([cluster.etcd.endpoint]) as etcd:
             worker = await worker_with(cluster, etcd, size)
@@ -164,7 +164,7 @@ def _manager(cluster: Cluster, *flags: str) -> tuple[str, int]:
     """A manager that starts: where it will serve, and its process."""
     port = free_port()
     flags = (*cluster.shared, *flags, "--api-port", str(port))
-    manager = Process("manager", "manager-1", cluster.directory / "manager-1", flags)
+    manager = Process("manager", "manager-1", cluster.directory / "manager-1", flags, is_cold=True)
     cluster.managers.append(manager)
     manager.start()
     assert manager.popen is not None
@@ -173,7 +173,7 @@ def _manager(cluster: Cluster, *flags: str) -> tuple[str, int]:
 
 async def _logged_in(folder: Path, size: int, share: float) -> list[Figure]:
     """What a session and a token cost a call."""
-    async with running_cluster(folder, workers=0, managers=0) as cluster, AsyncExitStack() as stack:
+    async with running_cluster(folder, workers=0, managers=0, is_cold=True) as cluster, AsyncExitStack() as stack:
         await save_directly(cluster.etcd.endpoint, specs(size), days_ago=SAVED_DAYS_AGO)
         url, pid = _manager(cluster, "--auth", "required", "--trust-owner", "true")
         owner = await stack.enter_async_context(aiohttp.ClientSession(url, cookie_jar=aiohttp.DummyCookieJar()))

@@ -56,7 +56,8 @@ class Process:
     environ: dict[str, str] = field(default_factory=dict)
     """More variables, from the next start on."""
     is_cold: bool = False
-    """Started by itself, which takes longer: for who looks at its command line, or at its environment from outside."""
+    """Started by itself, which takes longer: for who looks at its command line, at its environment from outside, or at
+    what it costs."""
 
     @property
     def log(self) -> str:
@@ -108,6 +109,8 @@ class Cluster:
     workers: list[Process] = field(default_factory=list)
     managers: list[Process] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
+    is_cold: bool = False
+    """Its workers and managers are."""
     http: aiohttp.ClientSession | None = None
     shared: tuple[str, ...] = ()
     """Flags of every process: where the servers are."""
@@ -123,7 +126,7 @@ class Cluster:
         """One more worker, that is not started yet."""
         directory = self.directory / name
         own = ("--worker-name", name, "--data-dir", str(directory / "data"))
-        self.workers.append(Process("worker", name, directory, (*self.shared, *own, *flags)))
+        self.workers.append(Process("worker", name, directory, (*self.shared, *own, *flags), is_cold=self.is_cold))
         return self.workers[-1]
 
     @asynccontextmanager
@@ -272,12 +275,13 @@ async def running_cluster(
     worker_flags: tuple[str, ...] = (),
     flags_of: Mapping[str, tuple[str, ...]] | None = None,
     code_of: Mapping[str, Path] | None = None,
+    is_cold: bool = False,
 ) -> AsyncIterator[Cluster]:
     """All of it, ready; everything is gone afterwards. ``flags_of``: more flags of single processes, by name;
     ``code_of``: where the code of single ones lies, else it is this checkout's.
     """
     etcd, log_store = EtcdServer(usual_etcd(), directory / "etcd"), LogStoreServer(directory / "logs" / "data")
-    cluster = Cluster(directory, etcd, log_store)
+    cluster = Cluster(directory, etcd, log_store, is_cold=is_cold)
     try:
         await asyncio.gather(etcd.start(), log_store.start())
         cluster.shared = shared = ("--etcd-endpoints", etcd.endpoint, "--mongodb-uri", log_store.uri)
@@ -287,7 +291,7 @@ async def running_cluster(
             name = f"manager-{number}"
             audit = ("--audit-dir", str(directory / name / "audit"))
             flags = (*shared, *audit, "--auth", "off", "--api-port", str(port), *(flags_of or {}).get(name, ()))
-            cluster.managers.append(Process("manager", name, directory / name, flags))
+            cluster.managers.append(Process("manager", name, directory / name, flags, is_cold=is_cold))
         for number in range(1, workers + 1):
             name = f"worker-{number}"
             cluster.add_worker(name, *worker_flags, *(flags_of or {}).get(name, ()))
