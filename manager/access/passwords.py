@@ -31,6 +31,7 @@ SHORTEST: Final = 8
 LONGEST: Final = 256
 COMMON: Final = 10_000
 """So many of the most used passwords are refused."""
+_MEMORY_KIB: Final = 19 * 1024
 _AT_ONCE: Final = 2
 _PRIORITY: Final = 10
 _MOST_WAITING: Final = 200
@@ -46,8 +47,8 @@ class TooManyLoginsError(UnavailableError):
 class Passwords:
     """Hashes passwords and compares them, beside the event loop."""
 
-    def __init__(self, *, most_waiting: int = _MOST_WAITING) -> None:
-        self._hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+    def __init__(self, *, memory_kib: int = _MEMORY_KIB, most_waiting: int = _MOST_WAITING) -> None:
+        self._hasher = argon2.PasswordHasher(time_cost=2, memory_cost=memory_kib, parallelism=1)
         self._threads = ThreadPoolExecutor(_AT_ONCE, "passwords", _give_way)
         self._most_waiting = most_waiting
         self._waiting = 0

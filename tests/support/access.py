@@ -33,14 +33,14 @@ HOUR_MS = 3_600_000
 Labels = Mapping[str, Collection[str]]
 
 
-_kept = dict[str, str]()
+_kept = dict[tuple[type[Passwords], str], str]()
 
 
-async def kept_of(password: str) -> str:
+async def kept_of(password: str, passwords: type[Passwords] = Passwords) -> str:
     """What is kept of a password, made once for all tests: that takes 25 ms of a processor."""
-    if password not in _kept:
-        _kept[password] = await Passwords().hash(password)
-    return _kept[password]
+    if (passwords, password) not in _kept:
+        _kept[passwords, password] = await passwords().hash(password)
+    return _kept[passwords, password]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

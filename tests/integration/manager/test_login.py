@@ -43,11 +43,14 @@ class MovingClock(OffClock):
 
 
 class CountingPasswords(Passwords):
-    """How often a password was compared, which is what takes the time."""
+    """How often a password was compared, which is what takes the time; in these tests it takes little."""
 
     compared = 0
     held = asyncio.Event()
     """Until it is set, the comparison of the password SLOW goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(memory_kib=64)
 
     async def is_right(self, kept: str | None, password: str) -> bool:
         type(self).compared += 1
@@ -56,16 +59,20 @@ class CountingPasswords(Passwords):
         return await super().is_right(kept, password)
 
 
+@pytest.fixture(autouse=True)
+def counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manager.wiring.Passwords", CountingPasswords)
+    CountingPasswords.compared, CountingPasswords.held = 0, asyncio.Event()
+
+
 @pytest.fixture
 def clock() -> MovingClock:
     return MovingClock()
 
 
 @pytest.fixture
-async def guarded(place: Place, clock: MovingClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Managed]:
+async def guarded(place: Place, clock: MovingClock) -> AsyncIterator[Managed]:
     """A manager that asks everybody who they are, and counts comparisons of passwords."""
-    monkeypatch.setattr("manager.wiring.Passwords", CountingPasswords)
-    CountingPasswords.compared, CountingPasswords.held = 0, asyncio.Event()
     async with managing(place, auth="required", clock=clock, proxies=["127.0.0.1"]) as managed:
         yield managed
 
@@ -74,7 +81,7 @@ async def guarded(place: Place, clock: MovingClock, monkeypatch: pytest.MonkeyPa
 async def access(guarded: Managed) -> Accessing:
     """With alice, who has a password and may look at jobs."""
     accessing = Accessing(guarded)
-    await accessing.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
+    await accessing.user("alice", Role.VIEWER, password=await kept_of(PASSWORD, CountingPasswords))
     return accessing
 
 
@@ -138,7 +145,7 @@ async def test_password_lets_its_user_in(guarded: Managed, access: Accessing) ->
 async def test_cookie_over_tls_is_bound_to_the_host(place: Place) -> None:
     async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
         access = Accessing(manager)
-        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
+        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD, CountingPasswords))
         tls = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "10.1.1.1"}
         response = await manager.http.post("/api/v1/login", json={"name": "alice", "password": PASSWORD}, headers=tls)
         cookie = response.cookies["__Host-etcron"]
@@ -154,7 +161,7 @@ async def test_cookie_over_tls_is_bound_to_the_host(place: Place) -> None:
 async def test_attack_session_without_tls_is_replayed_as_one_over_tls(place: Place) -> None:
     async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
         access = Accessing(manager)
-        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
+        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD, CountingPasswords))
         response = await manager.http.post("/api/v1/login", json={"name": "alice", "password": PASSWORD})
         stolen = response.cookies[f"etcron_session_{manager.http.port}"].value
         replayed = {
@@ -192,10 +199,9 @@ async def test_attack_fixation_a_cookie_that_was_there_before_the_login_is_not_a
 
 async def test_attack_names_are_found_out_by_how_long_a_login_takes(guarded: Managed, access: Accessing) -> None:
     await access.user("carol")  # without a password
-    await access.put(access.keys.user("bob"), replace(
-        User(name="bob", password=await kept_of(PASSWORD), created_ms=0, created_by="t", changed_ms=0),
-        disabled=True,
-    ).to_json())  # fmt: skip
+    kept = await kept_of(PASSWORD, CountingPasswords)
+    bob = User(name="bob", password=kept, created_ms=0, created_by="t", changed_ms=0)
+    await access.put(access.keys.user("bob"), replace(bob, disabled=True).to_json())
     answers = []
     for name, password in (("alice", "wrong"), ("nobody", "wrong"), ("bob", PASSWORD), ("carol", ""), ("x" * 900, "y")):
         before = CountingPasswords.compared
@@ -208,7 +214,7 @@ async def test_attack_names_are_found_out_by_how_long_a_login_takes(guarded: Man
 async def test_attack_guessing_one_account_from_many_addresses(place: Place, clock: MovingClock) -> None:
     async with managing(place, auth="required", clock=clock, proxies=["127.0.0.1"]) as manager:
         access = Accessing(manager)
-        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD))
+        await access.user("alice", Role.VIEWER, password=await kept_of(PASSWORD, CountingPasswords))
         known = Browser(manager, address="10.0.0.1")
         assert (await known.log_in()).status == 200
         for number in range(10):
@@ -245,8 +251,11 @@ async def test_attack_spraying_from_many_addresses_of_this_machine(guarded: Mana
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-async def test_attack_logins_that_succeed_keep_everybody_else_out(place: Place, is_known: bool) -> None:
+async def test_attack_logins_that_succeed_keep_everybody_else_out(
+    place: Place, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What succeeds is no try: seven at a time, of each account or each browser that is known, go on for ever."""
+    monkeypatch.setattr("manager.wiring.Passwords", Passwords)  # each takes its time
     async with managing(place, auth="required", proxies=["127.0.0.1"]) as manager:
         access, kept = Accessing(manager), await kept_of(PASSWORD)
         for name in ("alice", "m0", "m1", "m2", "m3"):
@@ -308,7 +317,7 @@ async def test_attack_guesses_from_many_addresses_keep_out_who_logs_in_from_a_ne
 
 
 async def test_attack_guessing_with_a_device_cookie_of_ones_own(guarded: Managed, access: Accessing) -> None:
-    await access.user("mallory", password=await kept_of(PASSWORD))
+    await access.user("mallory", password=await kept_of(PASSWORD, CountingPasswords))
     browser = Browser(guarded)
     assert (await browser.log_in("mallory")).status == 200
     # It is not known as alice's.
@@ -395,7 +404,7 @@ async def test_password_is_changed_and_other_sessions_are_over(guarded: Managed,
 async def test_session_is_over_when_an_administrator_sets_another_password(guarded: Managed, access: Accessing) -> None:
     browser = await logged_in(guarded)
     await access.put(access.keys.user("alice"), User(
-        name="alice", password=await kept_of(ANOTHER), created_ms=0, created_by="t", changed_ms=0
+        name="alice", password=await kept_of(ANOTHER, CountingPasswords), created_ms=0, created_by="t", changed_ms=0
     ).to_json())  # fmt: skip
     assert (await browser.request("GET", "/api/v1/whoami")).status == 401
 
@@ -469,7 +478,7 @@ async def test_attack_session_of_a_provider_outlives_that_its_name_is_given_to_a
     guarded: Managed, access: Accessing
 ) -> None:
     cookie = await access.session("user:olga", way=SessionWay.OIDC)
-    await access.user("olga", Role.ADMIN, password=await kept_of(PASSWORD))
+    await access.user("olga", Role.ADMIN, password=await kept_of(PASSWORD, CountingPasswords))
     async with guarded.http.get("/api/v1/jobs", headers=cookie.headers) as response:
         assert response.status == 401
 
@@ -547,7 +556,7 @@ async def test_attack_what_is_made_while_warn_lets_everybody_in_outlives_it(plac
     async with managing(place, auth="warn") as manager:
         access = Accessing(manager)
         await access.service("ci", Role.ADMIN)
-        eve = await access.user("eve", Role.VIEWER, password=await kept_of(PASSWORD))
+        eve = await access.user("eve", Role.VIEWER, password=await kept_of(PASSWORD, CountingPasswords))
         browser, stranger = Browser(manager), Browser(manager)
         assert (await browser.log_in("eve")).status == 200
         assert (await browser.request("POST", DRAIN, {})).status == 404, "warn refuses no call of today"
