@@ -165,11 +165,17 @@ async def _too_much(
     manager: Managed, method: str, path: str, kind: str, sizes: Sequence[int],
     bodies_of: Callable[[int], Iterable[tuple[str, str]]],
 ) -> dict[str, list[int]]:  # fmt: skip
-    """The work of each body, size by size, that grows faster than the body does."""
-    too_much = {}
+    """The work of each body, size by size, that grows faster than the body does.
+
+    The longer is sent first: where it is little beside that of the shortest body, it cannot have grown too much.
+    """
+    too_much, least = {}, min([await _work(manager, method, path, b"{}", kind) for _ in range(2)])
     for bodies in zip(*map(bodies_of, sizes), strict=True):
         assert all(len(body) <= size for size, (_, body) in zip(sizes, bodies, strict=True)), bodies[0][0]
-        works = [await _work(manager, method, path, body.encode(), kind) for _, body in bodies]
+        longest = await _work(manager, method, path, bodies[-1][1].encode(), kind)
+        if not _grows_faster([least, longest]):
+            continue
+        works = [*[await _work(manager, method, path, body.encode(), kind) for _, body in bodies[:-1]], longest]
         if _grows_faster(works):  # or something else went on beside a call: the lesser of two counts is its own
             again = [await _work(manager, method, path, body.encode(), kind) for _, body in bodies]
             works = list(map(min, works, again))
@@ -183,7 +189,6 @@ async def test_twice_the_body_is_not_four_times_the_work(
     manager: Managed, method: str, path: str, schema: dict[str, Any]
 ) -> None:
     kind = "application/json"
-    await _work(manager, method, path, b"{}", kind)
     assert await _too_much(manager, method, path, kind, _SIZES, lambda size: _bodies(schema, size)) == {}
     assert await _too_much(manager, method, path, kind, _LARGE, _unknown) == {}
 
