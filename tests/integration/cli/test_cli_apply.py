@@ -11,7 +11,6 @@ import pytest
 from cli.__main__ import main
 from cli.manifests.carrying import make_plan
 from tests.integration.cli.conftest import Etcron
-from tests.support.managing import Managed
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -153,13 +152,11 @@ async def test_prune_deletes_what_is_the_owners_and_in_no_file(etcron: Etcron, w
     assert await names(etcron) == ["backup", "stranger"]
 
 
-@pytest.mark.parametrize(
-    ("there", "wanted", "is_asked"), [(34, 29, False), (34, 28, True), (24, 20, False), (9, 7, True), (10, 8, False)]
-)
+@pytest.mark.parametrize(("there", "wanted", "is_asked"), [(9, 7, True), (10, 8, False)])
 async def test_many_jobs_are_pruned_only_by_their_number(
     etcron: Etcron, there: int, wanted: int, is_asked: bool
 ) -> None:
-    """More than five, or more than a fifth."""
+    """More than a fifth; tests/unit/test_cli_pruning.py has the other bounds."""
     jobs = [{"name": f"job-{number:02}", "command": "true", "cronExpr": "@daily"} for number in range(there)]
     prune = ("job", "apply", "-f", "-", "--owner", "web", "--prune")
     await etcron.ok(*prune, stdin=json.dumps(jobs))
@@ -216,10 +213,11 @@ async def test_another_owners_job_is_a_conflict(etcron: Etcron, write: Write) ->
     assert f"{path}:4: x: labels: has etcron/owner=web, and --owner says billing" in said.err
 
 
-async def test_many_jobs_are_compared_with_one_list(etcron: Etcron, manager: Managed) -> None:
-    jobs = [{"name": f"job-{number:04}", "command": "true", "cronExpr": "@daily"} for number in range(250)]
-    assert (await etcron.ok("job", "apply", "-f", "-", stdin=json.dumps(jobs))).out.endswith("\n250 created\n")
-    assert (await etcron.ok("job", "apply", "-f", "-", stdin=json.dumps({"jobs": jobs}))).out == "250 unchanged\n"
+async def test_many_jobs_are_compared_with_one_list(etcron: Etcron, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.manifests.carrying._ALL_AT_ONCE", 20)
+    jobs = [{"name": f"job-{number:04}", "command": "true", "cronExpr": "@daily"} for number in range(25)]
+    assert (await etcron.ok("job", "apply", "-f", "-", stdin=json.dumps(jobs))).out.endswith("\n25 created\n")
+    assert (await etcron.ok("job", "apply", "-f", "-", stdin=json.dumps({"jobs": jobs}))).out == "25 unchanged\n"
 
 
 async def test_a_job_that_somebody_changes_meanwhile_is_not_overwritten(
