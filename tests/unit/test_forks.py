@@ -67,6 +67,15 @@ def pytest_collection_finish(session):
 """
 
 
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Without the plugins of libraries, which take four times as long to read as all that these runs do."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.support.forks", "-c", os.devnull, *arguments],
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True, text=True, check=False, umask=0o022, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+
+
 def test_what_is_slow_comes_first_and_what_shares_something_stays_together(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(SHOWING)
     for name, text in (
@@ -75,11 +84,8 @@ def test_what_is_slow_comes_first_and_what_shares_something_stays_together(tmp_p
     ):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
-    plugin, only = ("-p", "tests.support.forks", "-W", "ignore"), ("--collect-only", "--import-mode=importlib")
-    answer = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugin, *only, "-c", os.devnull, "--rootdir", tmp_path, tmp_path],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    only = ("--collect-only", "--import-mode=importlib")
+    answer = run("-W", "ignore", *only, "--rootdir", os.fspath(tmp_path), os.fspath(tmp_path))
     told = [line.removeprefix("batches: ") for line in answer.stdout.splitlines() if line.startswith("batches:")]
     cluster, browser, other = "acceptance/test_c", "console/test_p", "unit/test_u"
     assert [line.replace("tests/", "").replace(".py::test", "") for line in told] == [
@@ -92,11 +98,7 @@ def test_what_is_slow_comes_first_and_what_shares_something_stays_together(tmp_p
 def test_what_hangs_is_ended_and_what_nobody_has_run_fails_the_whole(tmp_path: Path) -> None:
     file = tmp_path / "test_some.py"
     file.write_text(HANGING)
-    plugins = ("-p", "tests.support.forks", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=0.5")
-    answer = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "-c", os.devnull, str(file)],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    answer = run("-p", "no:cacheprovider", "-o", "faulthandler_timeout=0.5", str(file))
     assert answer.returncode == 1, answer
     assert "in test_hangs\n" in answer.stderr, answer
     assert "its process has ended with 1, and maybe" in answer.stdout, answer
@@ -106,11 +108,7 @@ def test_what_hangs_is_ended_and_what_nobody_has_run_fails_the_whole(tmp_path: P
 def test_each_test_has_its_end_whatever_it_does_to_its_process(tmp_path: Path) -> None:
     file = tmp_path / "test_some.py"
     file.write_text(TESTS)
-    plugins = [word for name in ("tests.conftest", "tests.support.forks", "no:cacheprovider") for word in ("-p", name)]
-    command = [sys.executable, "-m", "pytest", *plugins, "-c", os.devnull, str(file)]
-    answer = subprocess.run(
-        command, capture_output=True, text=True, check=False, umask=0o022, cwd=Path(__file__).parents[2]
-    )
+    answer = run("-p", "tests.conftest", "-p", "no:cacheprovider", str(file))
     assert answer.returncode == 1, answer
     for told in (
         "assert not 'this'", "said\n", "its process has ended with 0", "its process has ended with -9",
