@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, ViewportSize, expect
 
 from tests.support.waiting import PATIENCE_S
 
@@ -73,6 +73,8 @@ class Usual:
     lent: list[Page] = field(default_factory=list)
     scripts: AsyncExitStack = field(default_factory=AsyncExitStack)
     """What lent pages run before their own scripts."""
+    headed: list[Page] = field(default_factory=list)
+    """Those that send headers of a test."""
     others: dict[str, Usual] = field(default_factory=dict)
     """The same for pages in other languages."""
 
@@ -104,12 +106,15 @@ class Usual:
             self.others[locale] = await Usual.new(browser, self.base, locale)
         return self.others[locale]
 
-    async def page(self, script: str = "") -> Page:
+    async def page(self, script: str, headers: Mapping[str, str] | None) -> Page:
         """An empty one, which runs this before its own scripts; `clear` takes it back."""
         page = self.free.pop() if self.free else await self.context.new_page()
         self.lent.append(page)
         if script:
             await self.scripts.enter_async_context(await page.add_init_script(script))
+        if headers:
+            await page.set_extra_http_headers(dict(headers))
+            self.headed.append(page)
         return page
 
     async def close(self) -> None:
@@ -122,14 +127,21 @@ class Usual:
         """Closes what tests have opened themselves, and forgets what all pages have kept."""
         for other in self.others.values():
             await other.clear()
+        if not self.lent:
+            return
         await self.scripts.aclose()
         for page in self.context.pages:
+            if page is self.kept or page in self.free:
+                continue
+            await let_go(page)
             if page in self.lent and await self._is_empty_again(page):
                 self.free.append(page)
-            elif page is not self.kept and page not in self.free:
+            else:
                 await page.close()
+        if not any(page in self.free for page in self.lent):
+            await self.kept.evaluate("localStorage.clear()")
         self.lent.clear()
-        await self.kept.evaluate("localStorage.clear()")
+        self.headed.clear()
         await self.context.clear_cookies()
 
     async def _is_empty_again(self, page: Page) -> bool:
@@ -137,12 +149,13 @@ class Usual:
         if not page.url.startswith(self.base):
             return False
         try:
-            await page.evaluate("sessionStorage.clear()")
+            await page.evaluate("sessionStorage.clear(); localStorage.clear()")
         except Error:
             return False
-        await page.set_extra_http_headers({})
-        await page.mouse.move(-1, -1)
+        if page in self.headed:
+            await page.set_extra_http_headers({})
         await page.goto("about:blank")
+        await page.mouse.move(-1, -1)
         return True
 
 
@@ -157,7 +170,7 @@ class Console:
     usual: Usual
     """One for all tests, so that its cache is warm; pages that need something special get a context of their own."""
     problems: list[str] = field(default_factory=list)
-    _watched: list[Page] = field(default_factory=list)
+    _listening: list[tuple[Page, Any, Callable[..., None]]] = field(default_factory=list)
 
     async def open(
         self,
@@ -177,22 +190,28 @@ class Console:
         needs it, as the clock is the context's.
         """
         if options or own_context:
-            context = await new_context(self.browser, self.base, locale=locale, **options)
+            context = await new_context(
+                self.browser, self.base, locale=locale, extra_http_headers=dict(headers or {}), **options
+            )
             if script:
                 await context.add_init_script(script)
             page = await context.new_page()
         else:
-            page = await (await self.usual.speaking(locale)).page(script)
-        await page.set_viewport_size({"width": width, "height": 800})
+            page = await (await self.usual.speaking(locale)).page(script, headers)
+        if page.viewport_size != (size := ViewportSize(width=width, height=800)):
+            await page.set_viewport_size(size)
         await page.emulate_media(media="screen", color_scheme=theme)
-        if headers:
-            await page.set_extra_http_headers(dict(headers))
         if watched:
-            page.on("console", self._note)
-            page.on("pageerror", self._note_error)
-            self._watched.append(page)
+            self.listen(page, "console", self._note)
+            self.listen(page, "pageerror", self._note_error)
         await page.goto(path)
         return page
+
+    def listen(self, page: Page, event: str, listener: Callable[..., None]) -> None:
+        """Until the test is over: the page is shown to others then, and would tell of all that these ask for."""
+        heard: Any = event
+        page.on(heard, listener)
+        self._listening.append((page, heard, listener))
 
     def _note(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and not _EXPECTED.search(message.text):
@@ -203,15 +222,14 @@ class Console:
 
     async def close(self) -> None:
         """Closes all pages, or empties them for the next test, and forgets what they have kept."""
-        for page in self._watched:  # what a page says while it is left is nobody's
-            page.remove_listener("console", self._note)
-            page.remove_listener("pageerror", self._note_error)
-        self._watched.clear()
-        for page in [page for context in self.browser.contexts for page in context.pages]:
-            await page.unroute_all(behavior="ignoreErrors")  # an answer that a test gives may be under way
+        for page, event, listener in self._listening:  # what a page says while it is left is nobody's
+            page.remove_listener(event, listener)
+        self._listening.clear()
         await self.usual.clear()
         for context in self.browser.contexts:
             if context not in _KEPT:
+                for page in context.pages:
+                    await let_go(page)
                 await context.close()
 
     async def shoot_all(self, page: Page, name: str, *, whole: bool = False) -> None:
@@ -236,6 +254,11 @@ async def new_context(browser: Browser, base: str, **options: Any) -> BrowserCon
     context.set_default_timeout(_PATIENCE_MS)
     await context.add_init_script(_WATCH_CSP)
     return context
+
+
+async def let_go(page: Page) -> None:
+    """It may be closed: an answer that a test gives in the manager's place may be under way."""
+    await page.unroute_all(behavior="ignoreErrors")
 
 
 async def settled(page: Page) -> None:

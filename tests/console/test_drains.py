@@ -77,7 +77,7 @@ async def test_drained_worker_that_is_not_live_is_still_there(console: Console, 
         await expect(row).to_contain_text("is replaced")
         await console.shoot_all(page, "workers-away")
         asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        console.listen(page, "request", lambda request: asked.append(request.url))
         await row.get_by_role("button", name="Undrain").evaluate("(button) => { button.click(); button.click(); }")
         await expect(row).to_contain_text("stopped")
         await expect(row).not_to_contain_text("is replaced")

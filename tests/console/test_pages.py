@@ -10,7 +10,7 @@ from tests.console.console import Console, settled
 async def test_everything_that_is_hashed_is_kept_and_nothing_comes_from_elsewhere(console: Console) -> None:
     page = await console.open("about:blank")
     answers = []
-    page.on("response", lambda answer: answers.append(answer))
+    console.listen(page, "response", lambda answer: answers.append(answer))
     await page.goto("/")
     await settled(page)
     assert {answer.url.split("/")[2] for answer in answers} == {console.base.split("/")[2]}

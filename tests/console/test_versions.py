@@ -54,7 +54,7 @@ async def test_double_click_on_restore_asks_once(console: Console, cluster: Clus
     page = await open_versions(console, cluster, name)
     await page.route("**/compare?*", after_both_clicks)
     answers: list[str] = []
-    page.on("response", lambda answer: answers.append(answer.url))
+    console.listen(page, "response", lambda answer: answers.append(answer.url))
     await page.locator("#versions").get_by_role("button", name="Restore").last.dblclick()
     clicked_twice.set()
     await wait_until(
