@@ -195,9 +195,7 @@ class Users:
     ) -> None:  # fmt: skip
         ack_ms, ack_boot_ns = wall_ms(), boot_ns()
         job_revision = etcd_revision = again = None
-        if op.is_edit:
-            job_revision, etcd_revision, again = await self._saved(job)
-        while op is Op.UNBLOCK and job_revision is None:  # nothing could be said of its fires without
+        while op.is_edit and job_revision is None:  # nothing could be said of its fires without
             job_revision, etcd_revision, again = await self._saved(job)
         self._fleet.history.add(Call(
             op=op, job=job, sent_ms=answer.sent_ms, ack_ms=ack_ms, ack_boot_ns=ack_boot_ns,
@@ -211,7 +209,7 @@ class Users:
         try:
             async with asyncio.timeout(3):
                 found = await self._fleet.client.txn(Txn((), [Get(KEYS.job(job))]))
-        except (EtcronError, TimeoutError):  # etcd is away: the edit counts all the same
+        except (EtcronError, TimeoutError):  # etcd is away
             return None, None, None
         kv = found.one(0)
         if kv is None:
