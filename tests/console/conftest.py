@@ -108,7 +108,9 @@ def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def usual(browser: Browser, cluster: Cluster) -> Usual:
     """The context of most pages."""
-    return await Usual.new(browser, f"http://127.0.0.1:{cluster.ports[0]}")
+    usual = await Usual.new(browser, f"http://127.0.0.1:{cluster.ports[0]}")
+    await usual.keep_stream()
+    return usual
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -17,7 +17,7 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 LOOKS_AFTER_AN_EVENT = 2
 LOOKS_BEFORE_ITS_OWN = 2
-"""As the page is opened, and at the stream's greeting."""
+"""As the page is opened, and as it is told how the manager is."""
 # Without the shared worker the page has a stream of its own, which a test can cut off.
 NO_SHARED_WORKER = "delete window.SharedWorker;"
 
