@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from common.errors import EtcdCompactedError, EtcdError, UnavailableError
 from common.etcd import _rpc
 from common.etcd.calls import Stream
 from common.etcd.client import EtcdClient
-from common.etcd.types import Page, key_value, range_of, to_text
+from common.etcd.types import key_value, range_of, to_text
 from common.process.lifecycle import until_first
 from common.protocol.txn import GetKey, KeyValue, Txn
 
@@ -190,30 +190,28 @@ class Mirror:
     # Reading
 
     async def _read_and_watch(self) -> None:
-        """Reads a page, the rest under a watch from there on, then goes on with that."""
+        """Reads under a watch that is there already, then goes on with that."""
         self._wish = None
         self._wished.clear()
         self._goes_on = False
-        pages = self._client.read_prefix(self.prefix, page=self._page, outlives_compaction=True)
-        first = await anext(pages)
+        revision = (await self._client.txn(Txn((), [GetKey(self.prefix or "\0")]))).revision
         self._held = {}
         try:
-            await self._watch(since=first.revision, reading=lambda: self._read(first, pages))
+            await self._watch(since=revision, reading=lambda: self._read(revision))
         finally:
             self._held = None
 
-    async def _read(self, first: Page, others: AsyncIterator[Page]) -> None:
-        """Delivers what has changed since, up to the first page's revision at least, and what the watch has brought.
+    async def _read(self, revision: int) -> None:
+        """Delivers what has changed since, up to this revision at least, and what the watch has brought.
 
         Where that is an earlier one, etcd has been restored from a backup: a watch from where we had been would be
         silent about all that happens until its revisions come there again.
         """
         found: dict[str, int] = {}
-        revision, earlier = first.revision, self.revision
+        earlier = self.revision
         is_restored = revision < earlier
-        page: Page | None = first
         try:
-            while page is not None:
+            async for page in self._client.read_prefix(self.prefix, page=self._page, outlives_compaction=True):
                 self.last_alive = self._clock.monotonic()
                 for few in _parts(page.kvs):
                     changes = []
@@ -224,7 +222,6 @@ class Mirror:
                             self.misses += not is_restored and kv.mod_revision <= earlier
                             changes.append(Change(key=kv.key, old_mod=old_mod, new=kv))
                     await self._deliver(changes)
-                page = await anext(others, None)
             for few_keys in _parts(tuple(self._delivered)):
                 await self._deliver([Change(key=key, old_mod=self._delivered.pop(key), new=None) for key in few_keys])
         finally:

@@ -18,7 +18,6 @@ from common.etcd.calls import Stream
 from common.etcd.mirror import AT_ONCE
 from common.protocol.txn import Delete, Get, Operation, Put, Txn
 from tests.support.background import running
-from tests.support.etcd_metrics import etcd_counts
 from tests.support.etcd_server import EtcdServer
 from tests.support.fake_clock import FakeClock
 from tests.support.proxy import Mode, Proxy
@@ -87,19 +86,6 @@ async def test_tells_what_is_there_then_every_change(client: EtcdClient, prefix:
         assert prefix + "001" not in copy.values
         assert mirror.revision == mirror.newest_mod_revision == revision
         assert mirror.readings == 1
-
-
-async def test_what_is_one_page_costs_etcd_a_reading_and_a_watch(
-    shared_etcd: EtcdServer, client: EtcdClient, prefix: str
-) -> None:
-    await client.put(prefix + "a", b"")
-    copy = Copy()
-    mirror = mirror_of(client, prefix, copy, MirrorTimings(progress_s=600))
-    before = await etcd_counts(shared_etcd.endpoint)
-    async with running(mirror.run()):
-        await synced(mirror)
-        assert (await etcd_counts(shared_etcd.endpoint) - before).requests == 2
-    assert list(copy.values) == [prefix + "a"]
 
 
 async def test_a_key_deleted_and_made_in_one_breath_ends_as_it_is(client: EtcdClient, prefix: str) -> None:
