@@ -94,7 +94,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
 
 @cache
 def _resources() -> Sequence[web.AbstractResource]:
-    """What answers at each path, made once for all managers of a process: two hundred routes take some milliseconds."""
+    """What answers at each path. Made once: two hundred routes take some milliseconds, and a test makes a manager."""
     made = web.Application()
     legacy.add_routes(made)
     routes.add_routes(made)

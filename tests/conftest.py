@@ -69,7 +69,7 @@ class _Shared:
         os.environb.update(self.environment)
         os.umask(self.umask)
         for number, handler in self.handlers.items():
-            if _signal.getsignal(number) != handler:
+            if handler is not None and _signal.getsignal(number) != handler:
                 signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
 

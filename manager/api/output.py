@@ -65,7 +65,7 @@ def add_routes(app: web.Application) -> None:
 
 
 def prepare(app: web.Application) -> None:
-    """When the application ends, every stream does."""
+    """The streams of the application are known, and end with it."""
     app[_STREAMS] = set()
     app.on_shutdown.append(_end_streams)
 

@@ -125,7 +125,7 @@ def add_routes(app: web.Application) -> None:
 
 
 def prepare(app: web.Application) -> None:
-    """They are read once PARTS is there."""
+    """The pages and the console's texts are read when the application starts, once PARTS is there."""
     app.on_startup.append(_read_console)
 
 

@@ -72,7 +72,7 @@ class Call:
     spec: dict[str, Any] | None = None
     """The job from then on; None: paused or gone."""
     job_revision: int | None = None
-    """Read from etcd after the answer: of the job's key, 0 where there is none; None where etcd did not answer."""
+    """Read from etcd after the answer: of the job's key, 0 where there is none; of edits alone."""
     etcd_revision: int | None = None
     """etcd's own revision at that read: what is claimed later has a greater one."""
     runs: list[str] = field(default_factory=list)

@@ -210,6 +210,7 @@ class Users:
             async with asyncio.timeout(3):
                 found = await self._fleet.client.txn(Txn((), [Get(KEYS.job(job))]))
         except (EtcronError, TimeoutError):  # etcd is away
+            await asyncio.sleep(_BETWEEN_TRIES_S)
             return None, None, None
         kv = found.one(0)
         if kv is None:

@@ -87,7 +87,7 @@ class Usual:
 
     @classmethod
     async def new(cls, browser: Browser, base: str, locale: str = USUAL_LOCALE) -> Usual:
-        """The page that stays runs no scripts, and asks no manager for anything: there may be none yet."""
+        """The page that stays runs no scripts yet, and asks no manager for anything: there may be none."""
         context = await new_context(browser, base, locale=locale)
         _KEPT.append(context)
         kept = await context.new_page()
@@ -149,10 +149,9 @@ class Usual:
                 self.free.append(page)
             else:
                 await page.close()
-        if not any(page in self.free for page in self.lent):
-            await self.kept.evaluate("localStorage.clear()")
         self.lent.clear()
         self.headed.clear()
+        await self.kept.evaluate("localStorage.clear()")  # last: a page that shows may still write
         await self.context.clear_cookies()
 
     async def _is_empty_again(self, page: Page) -> bool:
@@ -160,7 +159,7 @@ class Usual:
         if not page.url.startswith(self.base):
             return False
         try:
-            await page.evaluate("sessionStorage.clear(); localStorage.clear()")
+            await page.evaluate("sessionStorage.clear()")
         except Error:
             return False
         if page in self.headed:

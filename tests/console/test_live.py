@@ -32,7 +32,7 @@ async def shared_workers(console: Console, url: str) -> int:
 
 
 async def test_all_tabs_share_one_stream(console: Console, cluster: Cluster, name: str) -> None:
-    first = await console.open(f"/jobs?q={name}")
+    first = await console.open(f"/jobs?q={name}", own_context=True)  # in the usual one a page that is kept has it, too
     second = await first.context.new_page()
     await second.goto(f"/jobs?q={name}")
     for page in (first, second):

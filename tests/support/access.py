@@ -37,7 +37,7 @@ _kept = dict[tuple[type[Passwords], str], str]()
 
 
 async def kept_of(password: str, passwords: type[Passwords] = Passwords) -> str:
-    """What is kept of a password, made once for all tests: that takes 25 ms of a processor."""
+    """What is kept of a password, made once for all tests: a real one takes 25 ms of a processor."""
     if (passwords, password) not in _kept:
         _kept[passwords, password] = await passwords().hash(password)
     return _kept[passwords, password]

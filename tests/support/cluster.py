@@ -110,7 +110,7 @@ class Cluster:
     managers: list[Process] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
     is_cold: bool = False
-    """Its workers and managers are."""
+    """Whether its workers and managers are started by themselves."""
     http: aiohttp.ClientSession | None = None
     shared: tuple[str, ...] = ()
     """Flags of every process: where the servers are."""

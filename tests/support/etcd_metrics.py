@@ -58,12 +58,14 @@ async def transactions_since(client: EtcdClient, prefix: str, revision: int) -> 
     sentinel = f"{prefix}-counted-up-to-here"
     last = (await client.txn(Txn([], [Put(sentinel, b"")]))).revision
     first, end = range_of(prefix)
-    create = {"key": first, "range_end": end, "start_revision": revision + 1}
+    create = {"key": first, "range_end": end, "start_revision": revision + 1, "fragment": True}
     stream, changed = await client.watch_stream(), set[int]()
     try:
         await stream.write(_rpc.messages.WatchRequest(create_request=create))
         while last not in changed:
-            changed.update(event.kv.mod_revision for event in (await stream.read()).events)
+            answer = await stream.read()
+            assert not answer.canceled, answer.cancel_reason
+            changed.update(event.kv.mod_revision for event in answer.events)
     finally:
         stream.close()
     return len(changed) - 1

@@ -98,7 +98,7 @@ def test_what_is_slow_comes_first_and_what_shares_something_stays_together(tmp_p
 def test_what_hangs_is_ended_and_what_nobody_has_run_fails_the_whole(tmp_path: Path) -> None:
     file = tmp_path / "test_some.py"
     file.write_text(HANGING)
-    answer = run("-p", "no:cacheprovider", "-o", "faulthandler_timeout=0.5", str(file))
+    answer = run("-p", "no:cacheprovider", "-o", "faulthandler_timeout=3", str(file))
     assert answer.returncode == 1, answer
     assert "in test_hangs\n" in answer.stderr, answer
     assert "its process has ended with 1, and maybe" in answer.stdout, answer

@@ -167,7 +167,7 @@ async def _too_much(
 ) -> dict[str, list[int]]:  # fmt: skip
     """The work of each body, size by size, that grows faster than the body does.
 
-    The longer is sent first: where it is little beside that of the shortest body, it cannot have grown too much.
+    The longest is sent first, and alone where its work is little beside that of an empty object: it has not grown much.
     """
     too_much, least = {}, min([await _work(manager, method, path, b"{}", kind) for _ in range(2)])
     for bodies in zip(*map(bodies_of, sizes), strict=True):
