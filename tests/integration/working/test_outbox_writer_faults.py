@@ -17,7 +17,7 @@ from common.protocol.run import last_order
 from common.runlog import RunLog
 from tests.support.etcd_server import EtcdServer
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.warm import WARM, WarmProcess
 from tests.support.working import Place, World
 
@@ -42,7 +42,7 @@ def place(etcd_server: EtcdServer, own_store: LogStoreServer, tmp_path: Path) ->
 async def world(place: Place) -> AsyncIterator[World]:
     async with (
         EtcdClient([place.etcd]) as etcd,
-        RunLog(place.log_store, database=place.database, connect_timeout_ms=500) as runlog,
+        RunLog(place.log_store, database=place.database, connect_timeout_ms=round(1000 * PATIENCE_S)) as runlog,
     ):
         yield World(place=place, etcd=etcd, runlog=runlog)
 
