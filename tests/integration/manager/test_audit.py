@@ -248,9 +248,9 @@ async def test_verifying_names_what_somebody_has_changed_in_the_log_store(
     for number in range(4):
         await save(guarded, admin, command=f"echo {number}")
     await head_in_etcd(guarded)
+    [*_, last] = await guarded.runlog.audit_behind("", limit=100)  # before another is there, of this being verified
     assert (await verified(guarded, admin))["whole"]
     kept = guarded.runlog._audit._collection
-    [*_, last] = await guarded.runlog.audit_behind("", limit=100)
     await kept.delete_one({"_id": last.id})
     after = await verified(guarded, admin)
     assert after["whole"] is False
