@@ -195,7 +195,7 @@ class Users:
     ) -> None:  # fmt: skip
         ack_ms, ack_boot_ns = wall_ms(), boot_ns()
         job_revision = etcd_revision = again = None
-        while op.is_edit and job_revision is None:  # nothing could be said of its fires without
+        while op.is_edit and job_revision is None:  # the checker needs it to know the schedule of each fire
             job_revision, etcd_revision, again = await self._saved(job)
         self._fleet.history.add(Call(
             op=op, job=job, sent_ms=answer.sent_ms, ack_ms=ack_ms, ack_boot_ns=ack_boot_ns,

@@ -232,7 +232,7 @@ class Console:
 
     async def close(self) -> None:
         """Closes all pages, or empties them for the next test, and forgets what they have kept."""
-        for page, event, listener in self._listening:  # what a page says while it is left is nobody's
+        for page, event, listener in self._listening:  # what a page says while it is left belongs to no test
             page.remove_listener(event, listener)
         self._listening.clear()
         await self.usual.clear()
