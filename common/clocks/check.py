@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 LOOK_S: Final = 10.0
 _SOON_S: Final = 1.0
 _NEW_S: Final = 60.0
-"""For so long after its start, others may be starting too: a comparison may be just about to begin."""
+"""For so long after its start others may be starting too, ever less likely: a comparison may be just about to begin."""
 STALE_S: Final = 30.0
 """A comparison that has not been written anew for so long no longer counts."""
 _UNCOMPARED_S: Final = 120.0
@@ -142,7 +142,7 @@ class ClockCheck:
         self._wake.set()
 
     async def run(self) -> None:
-        """Looks every 10 s, and every second while something is open, until cancelled."""
+        """Looks every 10 s, and every second while something is open or it has just begun, until cancelled."""
         while True:
             self._wake.clear()
             await self.look()
@@ -153,8 +153,10 @@ class ClockCheck:
                 pass
 
     def _pause_s(self) -> float:
-        is_new = not self._was_compared and self._clock.monotonic() - self._began_s < _NEW_S
-        return _SOON_S if is_new or not self._is_judged or self.fault is not None else LOOK_S
+        if not self._is_judged or self.fault is not None:
+            return _SOON_S
+        age_s = _NEW_S if self._was_compared else self._clock.monotonic() - self._began_s
+        return min(max(_SOON_S, LOOK_S * age_s / _NEW_S), LOOK_S)
 
     async def first(self) -> None:
         """Before the first decision: returns once this clock is judged, where others are, or after 2.5 s (15 s)."""

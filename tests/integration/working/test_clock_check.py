@@ -235,10 +235,15 @@ async def test_time_in_which_etcd_cannot_be_read_changes_no_verdict(own: Own, er
     assert await own.for_seconds(10) is None, "the two minutes in which it answered need not follow each other"
 
 
-async def test_it_looks_every_second_while_something_is_open_or_just_begins(own: Own) -> None:
+async def test_it_looks_every_second_while_something_is_open_or_it_has_just_begun(own: Own) -> None:
     await own.told(None)
-    own.clock.advance(59_000)
-    assert own.check._pause_s() == 1
+    assert own.check._pause_s() == 1, "it is not compared, though others are"
+    await own.alone()
+    pauses = []
+    for passed_s in (0, 6, 24, 30, 60):
+        own.clock.advance(passed_s * 1000)
+        pauses.append(own.check._pause_s())
+    assert pauses == [1, 1, 5, 10, 10], "others may come, ever less likely"
     await own.told(0)
     assert own.check._pause_s() == 10
     own.jump(30_000)
