@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from math import inf
 
 import pytest
 
@@ -247,25 +248,40 @@ def test_two_middle_clocks_that_are_near_each_other_are_both_right() -> None:
     assert clocks.off(BOUND) == listening.book.compare(9_000, clocks).off(BOUND) == {}
 
 
-def test_listening_is_worth_it_until_each_clock_was_heard_well_and_again_after_15_s() -> None:
+def test_a_clock_is_listened_for_until_it_was_heard_well_and_again_after_15_s_when_its_beat_is_due() -> None:
     listening = Listening()
-    assert not listening.book.is_listening_worth(0)
+    assert listening.book.rest_ms(0) == inf
     listening.beat(0, late_ms=BOUND + 1, a=0)
-    assert listening.book.is_listening_worth(0)
+    assert listening.book.rest_ms(0) == 0
     listening.beat(3_000, a=0)
-    assert not listening.book.is_listening_worth(18_000)
-    assert listening.book.is_listening_worth(18_001)
+    assert listening.book.rest_ms(3_000) == 15_000
+    for at_ms in range(6_000, 21_000, 3_000):
+        listening.beat(at_ms, a=0, late_ms=BOUND + 1)
+    assert listening.book.rest_ms(18_000 + BOUND + 1) == 2_700, "a beat has just come"
+    assert listening.book.rest_ms(20_701 + BOUND) == 0
+    listening.beat(21_000, a=0, late_ms=BOUND + 1)
+    assert listening.book.rest_ms(23_400) > 0
+    assert listening.book.rest_ms(23_401) == 0, "they come late: all of them are listened for"
+
+
+def test_a_beat_whose_write_was_slow_was_not_heard_well_and_each_clock_is_listened_for_by_itself() -> None:
+    listening = Listening()
+    listening.beat(3_000, a=0)
     listening.beat(6_000, a=0, late_ms=BOUND + 1, round_trip_ms=BOUND + 1)
-    assert listening.book.is_listening_worth(6_000), "its write was slow: it does not count"
+    assert listening.book.rest_ms(6_000) == 0, "its write was slow: it does not count"
     listening.beat(9_000, a=0)
+    assert listening.book.rest_ms(9_000) > 0
     listening.beat(9_000, clock="c2", late_ms=BOUND + 1, a=0)
-    assert listening.book.is_listening_worth(9_000), "another clock"
+    assert listening.book.rest_ms(9_000) == 0, "another clock"
+    listening.beat(9_000, clock="c2", a=0)
+    listening.beat(9_000, late_ms=BOUND + 1, b=0)
+    assert listening.book.rest_ms(9_000) == 0, "another process"
 
 
 def test_a_beat_of_which_nobody_knows_when_it_was_put_was_not_heard_well() -> None:
     book = ClockBook(bound_ms=BOUND)
     book.hear("a", a_beat("c1", 0, 5), version=1, at_ms=1_000, not_before_ms=None)
-    assert book.is_listening_worth(1_000)
+    assert book.rest_ms(1_000) == 0
 
 
 def test_value_is_read_as_it_was_written() -> None:

@@ -30,7 +30,7 @@ from statistics import median, median_high, median_low
 from typing import Final
 
 from common.protocol.clocks import ENOUGH, MOST, Clocks, Measured
-from common.protocol.member import Beat
+from common.protocol.member import BEAT_S, Beat
 
 _KEPT: Final = 12
 _OLD_MS: Final = 30_000
@@ -39,6 +39,10 @@ _LARGEST_ERROR_MS: Final = 5_000
 """What is not known better than that is not known: it would only widen the median of all."""
 _ENOUGH_FOR_MS: Final = 15_000
 """A beat that was heard well is enough for so long: it leaves three more beats until it is old."""
+_NEXT_MS: Final = round(BEAT_S * 1000) - 300
+"""So long after a beat was heard the next one is listened for."""
+_MISSED_MS: Final = 2 * _NEXT_MS
+"""So long after a good one was wanted all are: where etcd is slow, they come at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,13 @@ class _Clock:
             return heard.at_ms
         return next((one.at_ms for one in reversed(self.readings) if one.error_ms <= well_ms), -inf)
 
+    def rest_ms(self, now_ms: int, well_ms: float) -> float:
+        """Until a beat of it is to be listened for, or 0."""
+        wanted_ms = self.heard_well_ms(well_ms) + _ENOUGH_FOR_MS
+        if self.heard is None or now_ms > wanted_ms + _MISSED_MS:
+            return 0
+        return max(0, wanted_ms - now_ms, self.heard.at_ms + _NEXT_MS - now_ms)
+
 
 class ClockBook:
     """The clocks of all processes that beat."""
@@ -139,9 +150,9 @@ class ClockBook:
         """Nothing was heard."""
         self._of.clear()
 
-    def is_listening_worth(self, now_ms: int) -> bool:
-        """Whether there is a clock of which no beat was heard well lately."""
-        return any(now_ms - one.heard_well_ms(self._well_ms) > _ENOUGH_FOR_MS for one in self._of.values())
+    def rest_ms(self, now_ms: int) -> float:
+        """How long until a beat is to be listened for: the next one of a clock that was not heard well lately."""
+        return min((one.rest_ms(now_ms, self._well_ms) for one in self._of.values()), default=inf)
 
     def compare(self, now_ms: int, former: Clocks | None = None) -> Clocks:
         """Each clock's offset from the median, at ``now_ms`` by the boot clock; none where fewer than three are known.

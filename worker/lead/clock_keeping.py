@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 from common.clock import Clock
@@ -26,7 +27,6 @@ FEW_FOR_S: Final = 30.0
 """How long too few clocks beat before it says so, where enough workers are remembered. Once it is said, jumps are
 believed; after a cut of the network, or a restart of several processes, the others are back sooner than that."""
 PROBE_S: Final = 0.1
-_REST_S: Final = 1.0
 _PROBES: Final = 50
 _LONGEST_NAME: Final = 300
 
@@ -86,16 +86,16 @@ class ClockKeeping:
     async def listen(self) -> None:
         """Sees again and again how far etcd is: so it is known of what is heard when it was put at the earliest.
 
-        Only while some clock has not been heard well lately: one good beat of each in 15 s is enough.
+        Only while a beat is due of some clock that has not been heard well lately: one of each in 15 s is enough.
         """
         while True:
             self._heard.clear()
-            if self._book.is_listening_worth(self._boot_ms()):
+            if (rest_ms := self._book.rest_ms(self._boot_ms())) <= 0:
                 await self.probe()
                 await asyncio.sleep(PROBE_S)
                 continue
             try:
-                async with asyncio.timeout(_REST_S):
+                async with asyncio.timeout(rest_ms / 1000 if rest_ms < inf else None):
                     await self._heard.wait()
             except TimeoutError:
                 pass
