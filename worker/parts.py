@@ -357,7 +357,7 @@ class Parts:
             client=client, keys=keys, members=self.members, settlement=self.settlement, left_runs=left_runs,
             store=self._runlog, clock=clock,
         )  # fmt: skip
-        give_ups = GiveUps(
+        self._give_ups = GiveUps(
             client=client, keys=keys, catalog=self.catalog, left_runs=left_runs, store=self._runlog, clock=clock
         )
         stuck_requests = StuckRequests(
@@ -381,7 +381,7 @@ class Parts:
         duties: list[Duty] = [
             roster_keeping,
             lost_runs,
-            give_ups,
+            self._give_ups,
             self.stuck_fires,
             stuck_requests,
             self.chains,
@@ -403,7 +403,7 @@ class Parts:
         return self.clock_check.fault is not None
 
     async def _beside_duties(self) -> None:
-        """For as long as this worker is steward: beats, roster and clocks as they are; retention and statistics."""
+        """For as long as this worker is steward: what it watches; retention and statistics."""
         self._beats.by_process.clear()
         self.roster.by_name.clear()
 
@@ -413,6 +413,8 @@ class Parts:
 
         mirror = Mirror(self._client, self.keys.beats, take, clock=self._clock)
         roster = Mirror(self._client, self.keys.roster, self.roster.on_changes, clock=self._clock)
+        wishes = Mirror(self._client, self.keys.give_ups, self._give_ups.on_changes, clock=self._clock)
         await until_first(
-            roster.run(), mirror.run(), self._clock_keeping.listen(), self._retention.run(), self._statistics.run()
-        )
+            roster.run(), mirror.run(), wishes.run(), self._clock_keeping.listen(), self._retention.run(),
+            self._statistics.run(),
+        )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import UnavailableError
-from common.etcd import EtcdClient
+from common.etcd import Change, EtcdClient
 from common.protocol import give_up
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import Keys, RunId
@@ -69,16 +69,26 @@ class GiveUps:
         self._store = store
         self._clock = clock
         self._quarantine = Quarantine("wish to give up a run")
+        self._wished: set[str] = set()
+        """The keys of wishes, as a watch has shown them."""
         self._unchanged: dict[RunId, tuple[int, float]] = {}
         """The mod revision of each run key, and since when this steward has known it."""
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """Wishes that have come and gone."""
+        self._wished -= {change.key for change in changes if change.new is None}
+        self._wished |= {change.key for change in changes if change.new is not None}
 
     def begin(self) -> None:
         self._unchanged.clear()
 
     def end(self) -> None:
         self._unchanged.clear()
+        self._wished.clear()
 
     async def perform(self, term: Term) -> None:
+        if not self._wished:
+            return
         cases, wished = [], set()
         async for page in self._client.read_prefix(self._keys.give_ups):
             for kv in page.kvs:

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change
+from common.etcd import Change, EtcdClient
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import RunId, Watched
 from common.protocol.kill import OVERDUE_MS, Kill
@@ -50,8 +50,14 @@ class Office:
             clock=self.clock,
         )  # fmt: skip
 
+    async def watched(self) -> None:
+        """What a watch shows of the wishes."""
+        (there,) = await self.world.etcd.read_prefixes(self.world.keys.give_ups)
+        self.duty.on_changes([Change(key=kv.key, old_mod=None, new=kv) for kv in there])
+
     async def look(self, after_s: float = 0.0) -> None:
         self.clock.advance(after_s)
+        await self.watched()
         await self.duty.perform(self.term)
 
     async def look_until_nothing_starts(self) -> None:
@@ -227,6 +233,18 @@ async def test_wish_that_cannot_be_read_harms_no_other(office: Office) -> None:
     await office.wish(run)
     await office.look_until_nothing_starts()
     assert not await office.is_locked()
+
+
+async def test_etcd_is_asked_nothing_while_nothing_is_wished(office: Office) -> None:
+    run = await office.world.open_run(lost_after_ms=None)
+    key = await office.wish(run)
+    await office.watched()
+    office.duty.on_changes([Change(key=key, old_mod=1, new=None)])
+    office.duty._client = cast(EtcdClient, None)
+    await office.duty.perform(office.term)
+    await office.watched()
+    office.duty.end()
+    await office.duty.perform(office.term)
 
 
 async def test_live_worker_that_could_not_end_a_run_learns_that_it_was_given_up(place: Place, world: World) -> None:
