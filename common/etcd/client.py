@@ -165,6 +165,19 @@ class EtcdClient:
                 yield Page(revision=revision, kvs=tuple(map(key_value, kvs)))
                 limit = max(1, min(page, limit * 4, _PAGE_BYTES * len(kvs) // max(1, response.ByteSize())))
 
+    async def read_prefixes(self, *prefixes: str) -> list[list[KeyValue]]:
+        """Every key under each prefix. Of prefixes with few keys by one question, as they were at one revision."""
+        questions = [GetPrefix(prefix, limit=_FIRST_PAGE) for prefix in prefixes]
+        try:
+            first = (await self.txn(Txn((), questions))).results
+        except AnswerTooLargeError:
+            first = (None,) * len(questions)
+        return [
+            list(kvs) if isinstance(kvs, tuple) and len(kvs) < _FIRST_PAGE
+            else [kv async for page in self.read_prefix(prefix) for kv in page.kvs]
+            for prefix, kvs in zip(prefixes, first, strict=True)
+        ]  # fmt: skip
+
     async def get_between(self, first: str, last: str, *, limit: int) -> tuple[tuple[KeyValue, ...], bool]:
         """The first `limit` keys from `first` to `last`, both included, in order; and whether there are more."""
         end = to_bytes(last) + b"\0"

@@ -84,10 +84,11 @@ async def show_worker_history(request: web.Request) -> web.Response:
     return answer({**day, "events": one_worker.events_of(worker, alerts, [entry for entry, _ in page.items])})
 
 
-async def _seen(parts: Parts) -> tuple[list[SeenWorker], Clocks | None, list[str]]:
+async def _seen(parts: Parts) -> tuple[Sequence[SeenWorker], Clocks | None, list[str]]:
     """All workers, and warnings where etcd is away: then they are as they were last seen."""
     try:
-        return await parts.inventory.workers(), await parts.inventory.clocks(), []
+        fleet = await parts.inventory.fleet()
+        return fleet.workers, fleet.clocks, []
     except (EtcdError, UnavailableError):
         if not parts.watching.warnings and not parts.watching.workers:
             raise

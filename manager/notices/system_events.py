@@ -81,12 +81,7 @@ class SystemEvents:
             return []
         self._look_at_s = self._clock.monotonic() + _EVERY_S
         try:
-            seen = Seen(
-                workers=await self._inventory.workers(),
-                has_steward=await self._etcd.get(self._keys.steward) is not None,
-                clocks=await self._inventory.clocks(), etcd_full=self._fullness(),
-                etcd_away=self._members_away(), now_ms=self.now_ms(),
-            )  # fmt: skip
+            fleet = await self._inventory.fleet()
             # Where its channel is gone, no later success will end its alert.
             gone = [
                 key for key, alert in there.items()
@@ -95,6 +90,10 @@ class SystemEvents:
             ]  # fmt: skip
         except EtcronError:
             return []
+        seen = Seen(
+            workers=fleet.workers, has_steward=fleet.has_steward, clocks=fleet.clocks, etcd_full=self._fullness(),
+            etcd_away=self._members_away(), now_ms=self.now_ms(),
+        )  # fmt: skip
         measured = None if seen.clocks is None else seen.clocks.measured.get(self._name)
         is_off = measured is not None and measured.is_off(self._max_skew_ms)
         self._ahead_ms = measured.offset_ms if measured is not None and is_off else 0

@@ -42,10 +42,11 @@ class SeenWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """All workers, and how the clocks compare."""
+    """All workers, how the clocks compare, and whether a steward is elected."""
 
     workers: Sequence[SeenWorker]
     clocks: Clocks | None
+    has_steward: bool
 
 
 def is_seen(stored: Stored, rights: Rights) -> bool:
@@ -71,21 +72,28 @@ class Inventory:
             else:
                 yield [one for one in read if is_seen(one, rights)]
 
-    async def workers(self) -> list[SeenWorker]:
-        """Every session key, with the worker's newest beat, and every worker that is drained or was here, by name."""
-        beats, drains, roster = await self.beats(), await self.drains(), await self.roster()
-        return self.seen(await self._sessions(), beats, drains, roster)
-
     async def fleet(self) -> Fleet:
-        """With the newest comparison of the clocks."""
-        return Fleet(workers=await self.workers(), clocks=await self.clocks())
+        """Every session key, with the worker's newest beat, and every worker that is drained or was here, by name."""
+        keys = self._keys
+        sessions, beats, drains, roster, clocks, steward = await self._etcd.read_prefixes(
+            keys.workers, keys.beats, keys.drains, keys.roster, keys.clocks, keys.steward
+        )
+        return Fleet(
+            workers=self.seen(sessions, self._beats_in(beats), self._drains_in(drains), self._roster_in(roster)),
+            clocks=_clocks_in(clocks[0] if clocks else None),
+            has_steward=any(kv.key == keys.steward for kv in steward),
+        )
+
+    async def workers(self) -> Sequence[SeenWorker]:
+        """Those of the fleet."""
+        return (await self.fleet()).workers
 
     async def live(self) -> list[SeenWorker]:
         """Every session key alone."""
-        return self.seen(await self._sessions(), {})
+        return self.seen(await self._under(self._keys.workers), {})
 
-    async def _sessions(self) -> list[KeyValue]:
-        return [kv async for page in self._etcd.read_prefix(self._keys.workers) for kv in page.kvs]
+    async def _under(self, prefix: str) -> list[KeyValue]:
+        return [kv async for page in self._etcd.read_prefix(prefix) for kv in page.kvs]
 
     def seen(
         self,
@@ -110,29 +118,29 @@ class Inventory:
 
     async def drains(self) -> dict[str, Drain]:
         """The drained workers by name, live or not."""
-        drains = {}
-        async for page in self._etcd.read_prefix(self._keys.drains):
-            for kv in page.kvs:
-                drains[kv.key.removeprefix(self._keys.drains)] = Drain.from_json(kv.value)
-        return drains
+        return self._drains_in(await self._under(self._keys.drains))
+
+    def _drains_in(self, kvs: Iterable[KeyValue]) -> dict[str, Drain]:
+        return {kv.key.removeprefix(self._keys.drains): Drain.from_json(kv.value) for kv in kvs}
 
     async def roster(self) -> dict[str, RosterEntry]:
         """Every worker that is remembered, by name, live or not."""
+        return self._roster_in(await self._under(self._keys.roster))
+
+    def _roster_in(self, kvs: Iterable[KeyValue]) -> dict[str, RosterEntry]:
         roster = {}
-        async for page in self._etcd.read_prefix(self._keys.roster):
-            for kv in page.kvs:
-                name = kv.key.removeprefix(self._keys.roster)
-                with suppress(ValueError):  # the steward says so
-                    roster[name] = RosterEntry.from_json(kv.value, worker=name)
+        for kv in kvs:
+            name = kv.key.removeprefix(self._keys.roster)
+            with suppress(ValueError):  # the steward says so
+                roster[name] = RosterEntry.from_json(kv.value, worker=name)
         return roster
 
     async def beats(self) -> dict[str, bytes]:
         """The newest beat of each process, by its name, as it was sent."""
-        beats = {}
-        async for page in self._etcd.read_prefix(self._keys.beats):
-            for kv in page.kvs:
-                beats[kv.key.removeprefix(self._keys.beats)] = kv.value
-        return beats
+        return self._beats_in(await self._under(self._keys.beats))
+
+    def _beats_in(self, kvs: Iterable[KeyValue]) -> dict[str, bytes]:
+        return {kv.key.removeprefix(self._keys.beats): kv.value for kv in kvs}
 
     async def complaints(self) -> tuple[dict[str, str], dict[str, str]]:
         """What etcd does not let a worker do as the steward, by the worker; why a notifier does not tell all, by it."""
@@ -148,11 +156,7 @@ class Inventory:
 
     async def clocks(self) -> Clocks | None:
         """The newest comparison of clocks; None: there is none, or none that can be read."""
-        kv = await self._etcd.get(self._keys.clocks)
-        try:
-            return None if kv is None else Clocks.from_json(kv.value)
-        except ValueError:
-            return None  # the processes that read it have logged it
+        return _clocks_in(await self._etcd.get(self._keys.clocks))
 
     def _seen(self, kv: KeyValue, beats: Mapping[str, bytes], drains: Mapping[str, Drain]) -> SeenWorker:
         try:
@@ -167,3 +171,10 @@ class Inventory:
         except ValueError:
             beat = None
         return SeenWorker(key=kv.key, member=member, beat=beat, name=worker, drain=drains.get(worker))
+
+
+def _clocks_in(kv: KeyValue | None) -> Clocks | None:
+    try:
+        return None if kv is None else Clocks.from_json(kv.value)
+    except ValueError:
+        return None  # the processes that read it have logged it

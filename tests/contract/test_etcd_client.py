@@ -141,10 +141,35 @@ async def test_large_values_are_read_in_smaller_pages(client: EtcdClient, prefix
     for number in range(30):  # 36 MB: more than one answer may have
         await client.put(f"{prefix}{number:02}", value)
     sizes = [len(page.kvs) async for page in client.read_prefix(prefix)]
+    together = await client.read_prefixes(prefix, prefix + "1")
     for number in range(30):
         await client.delete(f"{prefix}{number:02}")
     assert sum(sizes) == 30
     assert max(sizes) < 28
+    assert [len(kvs) for kvs in together] == [30, 10]
+
+
+async def test_several_prefixes_are_read_by_one_question_where_they_have_few_keys(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    read = Calls.read
+
+    async def counting(self: Calls, method: str, request: Any, *, what: str) -> Any:
+        asked.append(method)
+        return await read(self, method, request, what=what)
+
+    monkeypatch.setattr(Calls, "read", counting)
+    many = [f"{prefix}many/{number:03}" for number in range(300)]
+    for start in range(0, len(many), 100):
+        await client.txn(Txn([], [Put(key, b"") for key in many[start : start + 100]]))
+    await client.put(prefix + "few/a", b"1")
+    few, none = await client.read_prefixes(prefix + "few/", prefix + "none/")
+    assert ([(kv.key, kv.value) for kv in few], none) == ([(prefix + "few/a", b"1")], [])
+    assert asked == ["txn"]
+    found = await client.read_prefixes(prefix + "many/", prefix + "few/")
+    assert [[kv.key for kv in kvs] for kvs in found] == [many, [prefix + "few/a"]]
+    assert asked == ["txn", "txn", "range", "range"]
 
 
 async def test_an_empty_prefix_gives_one_empty_page_with_its_revision(client: EtcdClient, prefix: str) -> None:
