@@ -1,9 +1,9 @@
 """The kinds of values that a job is made of: numbers, choices, texts, lists, and objects of them.
 
 A kind stands in a field's annotation. pydantic reads the field by its core schema; the same limits make its JSON Schema
-and the words of the documentation.
+and the words of the documentation. Of pydantic the core alone is loaded: its models would cost each process 8 MB.
 
-Pure: pydantic, standard library and its neighbours.
+Pure: pydantic's core, standard library and its neighbours.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, TypedDict, TypeVar, Unpack, get_args, get_type_hints
 
-from pydantic import Field, GetCoreSchemaHandler, TypeAdapter
-from pydantic_core import CoreSchema, ValidationError, core_schema
+from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema
 
 from common.errors import Problem
 from common.jobs.reading import (
@@ -74,9 +73,6 @@ class Kind(ABC):
     def write(self, value: Any) -> Any:
         """The value as JSON has it, of one that was read."""
         return value
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return self.core
 
 
 @dataclass(frozen=True)
@@ -383,7 +379,7 @@ class Object(Kind):
 
     @cached_property
     def core(self) -> CoreSchema:
-        return core_schema.no_info_wrap_validator_function(self._read, TypeAdapter(self.of).core_schema)
+        return core_schema.no_info_wrap_validator_function(self._read, _dataclass_core(self.of))
 
     def _read(self, value: Any, read: Callable[[Any], Any]) -> Any:
         if not isinstance(value, dict):
@@ -428,10 +424,17 @@ class Shown(TypedDict, total=False):
     """What is shown in its place where the trigger rules it out."""
 
 
+@dataclass(frozen=True, slots=True)
+class _About:
+    name: str
+    meaning: str
+    example: Any
+    shown: Shown
+
+
 def about(name: str, meaning: str, example: Any, **shown: Unpack[Shown]) -> Any:
     """Of a field: its name in JSON, what it means, a value that it may have, and how the console shows it."""
-    extra: Schema = {"shown": shown}
-    return Field(alias=name, description=meaning, examples=[example], json_schema_extra=extra)
+    return _About(name, meaning, example, shown)
 
 
 def members_of(owner: type[Any]) -> Mapping[str, ObjectField]:
@@ -439,12 +442,31 @@ def members_of(owner: type[Any]) -> Mapping[str, ObjectField]:
     hints, found = get_type_hints(owner, include_extras=True), {}
     for field in fields(owner):
         _, kind, known = get_args(hints[field.name])
-        found[known.alias] = ObjectField(
-            name=known.alias, attribute=field.name, kind=kind, meaning=known.description, example=known.examples[0],
-            shown=known.json_schema_extra["shown"],
-            is_needed=field.default is MISSING and field.default_factory is MISSING,
+        found[known.name] = ObjectField(
+            name=known.name, attribute=field.name, kind=kind, meaning=known.meaning, example=known.example,
+            shown=known.shown, is_needed=field.default is MISSING and field.default_factory is MISSING,
         )  # fmt: skip
     return MappingProxyType(found)
+
+
+def reader_of(owner: type[T]) -> Callable[..., T]:
+    """Makes one of this dataclass from its members' JSON (and ``context``): ValidationError with every mistake."""
+    return SchemaValidator(_dataclass_core(owner)).validate_python
+
+
+def _dataclass_core(owner: type[Any]) -> CoreSchema:
+    members = {member.attribute: member for member in members_of(owner).values()}
+    read = []
+    for field in fields(owner):
+        member = members[field.name]
+        core = member.kind.core
+        if field.default is not MISSING:
+            core = core_schema.with_default_schema(core, default=field.default)
+        elif field.default_factory is not MISSING:
+            core = core_schema.with_default_schema(core, default_factory=field.default_factory)
+        read.append(core_schema.dataclass_field(field.name, core, validation_alias=member.name))
+    arguments = core_schema.dataclass_args_schema(owner.__name__, read)
+    return core_schema.dataclass_schema(owner, arguments, list(members), slots="__slots__" in vars(owner))
 
 
 def read_members(

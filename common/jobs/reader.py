@@ -9,18 +9,16 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic_core import SchemaValidator, ValidationError
 
 from common.errors import InvalidInputError, Problem
 from common.jobs.job import EXAMPLE, TIMING, JobSpec
-from common.jobs.kinds import members_of, read_members
+from common.jobs.kinds import members_of, read_members, reader_of
 from common.jobs.reading import check, joined, kind_of, problems_of, shown
 from common.jobs.timing import clashes
 from common.jobs.values import REBOOT, Command, JobName, around
-
-T = TypeVar("T")
 
 MAX_SPEC_BYTES: Final = 65_536
 _LARGEST: Final = MAX_SPEC_BYTES - 1024
@@ -28,9 +26,9 @@ _LARGEST: Final = MAX_SPEC_BYTES - 1024
 _MEMBERS: Final = members_of(JobSpec)
 KNOWN: Final = frozenset(_MEMBERS)
 """The fields of a job that this version has."""
-_JOB: Final = TypeAdapter(JobSpec)
-_NAME: Final = TypeAdapter[str](Annotated[str, JobName()])
-_COMMAND: Final = TypeAdapter[str | tuple[str, ...]](Annotated[str | tuple[str, ...], Command()])
+_read_job: Final = reader_of(JobSpec)
+_NAME: Final = SchemaValidator(JobName().core)
+_COMMAND: Final = SchemaValidator(Command().core)
 _ANY: Final = {"name": "any", "command": "any"}
 
 
@@ -86,15 +84,17 @@ def parse_timing(document: Mapping[str, Any], *, name: str = "") -> JobSpec:
 
 def check_name(value: Any) -> str:
     """The job name, or InvalidInputError naming ``name``."""
-    return _value("name", _NAME, value)
+    name: str = _value("name", _NAME, value)
+    return name
 
 
 def check_command(value: Any) -> str | tuple[str, ...]:
     """The command, or InvalidInputError naming ``command``."""
-    return _value("command", _COMMAND, value)
+    command: str | tuple[str, ...] = _value("command", _COMMAND, value)
+    return command
 
 
-def _value(field: str, kind: TypeAdapter[T], value: Any) -> T:
+def _value(field: str, kind: SchemaValidator, value: Any) -> Any:
     try:
         return kind.validate_python(value)
     except ValidationError as error:
@@ -106,13 +106,11 @@ def _read(document: Mapping[str, Any], name: str = "") -> tuple[JobSpec, list[Pr
     """What can be read of a job, and what is wrong with it. A fault of one field hides no other."""
     given = {field: value for field, value in document.items() if value is not None}
     context = around(given, name)
-    spec, problems = read_members(
-        document, lambda members: _JOB.validate_python(members, context=context), _MEMBERS, of="a job"
-    )
+    spec, problems = read_members(document, lambda members: _read_job(members, context=context), _MEMBERS, of="a job")
     if spec is None:
         wrong = {re.split(r"[.\[]", problem.field, maxsplit=1)[0] for problem in problems}
         right = {field: value for field, value in given.items() if field in KNOWN and field not in wrong}
-        spec = _JOB.validate_python(_ANY | right, context=context)
+        spec = _read_job(_ANY | right, context=context)
     return spec, problems + list(clashes(given, spec))
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import ValidationInfo
 from pydantic_core import CoreSchema, ValidationError, core_schema
 
 from common.errors import Problem, ScheduleError
@@ -138,7 +137,7 @@ class Expression(Kind):
             "pattern": rf"^[ \t]*(@({_MACRO})|{fields})[ \t]*$",
         }  # fmt: skip
 
-    def _read(self, value: Any, info: ValidationInfo[Around]) -> str:
+    def _read(self, value: Any, info: core_schema.ValidationInfo[Around]) -> str:
         expression = text(value, "a cron expression such as '0 */5 * * * * *', or a list of them")
         if expression.strip().lower() == REBOOT:
             return REBOOT
@@ -169,7 +168,7 @@ class Instant(Kind):
     def write(self, value: Moment) -> str:
         return value.text
 
-    def _read(self, value: Any, info: ValidationInfo[Around]) -> Moment:
+    def _read(self, value: Any, info: core_schema.ValidationInfo[Around]) -> Moment:
         given = text(value, "a time such as 2026-12-24T18:00:00+01:00, or without an offset in the job's timezone")
         try:
             return parse_moment(given, info.context.timezone, is_end=self.is_end)

@@ -14,10 +14,8 @@ from ipaddress import ip_address
 from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import TypeAdapter
-
 from common.errors import InvalidInputError, Problem
-from common.jobs.kinds import Kind, Pattern, Schema, members_of, read_members, written
+from common.jobs.kinds import Kind, Pattern, Schema, members_of, read_members, reader_of, written
 from common.jobs.reading import check, shown, text, wrong
 from common.protocol.values import MALFORMED, brief, instant, words
 
@@ -128,11 +126,11 @@ class Form(Generic[T]):
 
     def __init__(self, of: type[T], name: str) -> None:
         """``name``: for messages, e.g. ``channel``."""
-        self._adapter, self.members, self._name = TypeAdapter(of), members_of(of), name
+        self._read, self.members, self._name = reader_of(of), members_of(of), name
 
     def read(self, document: Mapping[str, Any]) -> T:
         """What a user sent; InvalidInputError with every mistake at once."""
-        made, problems = read_members(document, self._adapter.validate_python, self.members, of=self._name)
+        made, problems = read_members(document, self._read, self.members, of=self._name)
         check(problems if made is None else [*problems, *made.problems()])
         assert made is not None, "what was read without a fault is there"
         return made

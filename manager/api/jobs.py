@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from common.access.masks import shown_spec
 from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.jobs.job import TIMING, JobSpec
-from common.jobs.kinds import AnyText, Number, Schema, about, members_of, object_schema, read_members
+from common.jobs.kinds import AnyText, Number, Schema, about, members_of, object_schema, read_members, reader_of
 from common.jobs.reader import check_name, in_zone, parse_job, parse_timing
 from common.jobs.reading import check, unknown, wrong
 from common.protocol.edits import StaleRevisionError
@@ -64,7 +64,7 @@ class _Wish:
         "n", "how many fires", 10)] = DEFAULT_PREVIEW  # fmt: skip
 
 
-_WISH: Final = TypeAdapter(_Wish)
+_read_wish: Final = reader_of(_Wish)
 _OWN: Final = members_of(_Wish)
 
 
@@ -72,7 +72,7 @@ def read_preview(document: Mapping[str, Any]) -> tuple[JobSpec, int]:
     """The schedule to be shown, as a job without a command, and how many fires; InvalidInputError."""
     problems = list(unknown(document, (*TIMING, *_OWN), of="a preview"))
     own = {name: value for name, value in document.items() if name in _OWN}
-    wish, wrong = read_members(own, _WISH.validate_python, _OWN, of="a preview")
+    wish, wrong = read_members(own, _read_wish, _OWN, of="a preview")
     wish = wish or _Wish()
     try:
         spec = parse_timing(document, name=wish.name)

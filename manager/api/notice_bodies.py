@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 from aiohttp import web
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from common.errors import InvalidInputError, Problem
-from common.jobs.kinds import Schema, about, members_of, object_schema, read_members
+from common.jobs.kinds import Schema, about, members_of, object_schema, read_members, reader_of
 from common.jobs.reading import check, shown
 from common.jobs.values import JobName
 from common.notices.forms import Form, HasProblems
@@ -29,7 +29,7 @@ class _Named:
     name: Annotated[str, JobName(), about("name", "what it is called", "ops")]
 
 
-_NAMED: Final = TypeAdapter(_Named)
+_read_named: Final = reader_of(_Named)
 _NAME: Final = members_of(_Named)
 
 
@@ -66,7 +66,7 @@ class RecordBody(Generic[T]):
         """Its name, and what it is to be."""
         document = await read_object(request, seconds, members=(*_NAME, *self._form.members))
         own = {name: document[name] for name in document if name in _NAME}
-        named, problems = read_members(own, _NAMED.validate_python, _NAME, of="this call's body")
+        named, problems = read_members(own, _read_named, _NAME, of="this call's body")
         try:
             record = self._form.read({name: value for name, value in document.items() if name not in _NAME})
         except InvalidInputError as error:

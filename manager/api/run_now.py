@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from common.access.audit_diff import brief
@@ -50,7 +49,7 @@ class Ahead(Kind):
     def schema(self) -> Schema:
         return {"type": "string"}
 
-    def _read(self, value: Any, info: ValidationInfo[int]) -> int:
+    def _read(self, value: Any, info: core_schema.ValidationInfo[int]) -> int:
         needed = "a time with its offset, such as 2026-12-24T18:00:00+01:00; leave it out for now"
         given = text(value, needed)
         try:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 from aiohttp import web
-from pydantic import TypeAdapter
 
 from common.errors import Problem
-from common.jobs.kinds import Kind, Schema, Truth, about, members_of, object_schema, read_members
+from common.jobs.kinds import Kind, Schema, Truth, about, members_of, object_schema, read_members, reader_of
 from common.jobs.reading import check, check_unicode, shown, wrong
 from manager.http.inputs import read_object
 
@@ -26,7 +25,7 @@ class Body(Generic[T]):
 
     def __init__(self, of: type[T], *, also: Callable[[T], Iterable[Problem]] = lambda _: ()) -> None:
         """`also`: what is wrong with what was made as a whole."""
-        self._adapter, self._also = TypeAdapter(of), also
+        self._read, self._also = reader_of(of), also
         self.members = members_of(of)
         self.schema: Schema = object_schema(of)
 
@@ -34,10 +33,8 @@ class Body(Generic[T]):
         """What the body says; InvalidInputError with every mistake at once, RequestError where it does not arrive."""
         document = await read_object(request, seconds, members=self.members)
         made, problems = read_members(
-            document,
-            lambda said: self._adapter.validate_python(said, context=context),
-            self.members, of="this call's body",
-        )  # fmt: skip
+            document, lambda said: self._read(said, context=context), self.members, of="this call's body"
+        )
         check(problems if made is None else [*problems, *self._also(made)])
         assert made is not None, "what was read without a fault is there"
         request[BODY_READ] = document
