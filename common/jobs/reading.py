@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
@@ -45,10 +45,19 @@ def problems_of(error: ValidationError) -> list[Problem]:
         for part in one["loc"]:
             path = joined(path, f"[{part}]" if isinstance(part, int) else key_path(part))
         if one["type"] == _WRONG:
-            problems += (replace(each, field=joined(path, each.field)) for each in one["ctx"]["problems"])
+            problems += _within(path, one["ctx"])
         else:
             problems.append(Problem(field=path, message=f"is {shown(one['input'])}", remedy=one["msg"]))
     return problems
+
+
+def faults_within(field: str, error: PydanticCustomError) -> Iterable[Problem]:
+    """Of what `wrong` or `all_wrong` made, read by itself: this field's mistakes."""
+    return _within(field, error.context or {})
+
+
+def _within(path: str, context: Mapping[str, Any]) -> Iterable[Problem]:
+    return (replace(each, field=joined(path, each.field)) for each in context["problems"])
 
 
 def unknown(given: Iterable[str], known: Collection[str], *, of: str) -> Iterable[Problem]:

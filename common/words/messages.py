@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 LONGEST = 4_000
 """Characters of a text that is looked up. Longer ones are no messages but what users sent."""
 _GAP = re.compile(r"\{(\w+)(?::text)?\}")
-_PART = 5
-"""Characters of a text and of a template that are compared first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,34 +36,31 @@ class Messages:
     def __init__(self, templates: Mapping[str, str]) -> None:
         """``templates``: the English ones by their codes."""
         made = sorted((_Template(code, text) for code, text in templates.items()), key=lambda one: -one.weight)
-        parts = [_parts(one.longest) or {""} for one in made]
-        usual = Counter(itertools.chain.from_iterable(parts))
-        self._by_part = defaultdict[str, list[tuple[int, _Template]]](list)
-        for (rank, template), own in zip(enumerate(made), parts, strict=True):
-            self._by_part[min(own, key=lambda part: (usual[part], part))].append((rank, template))
+        usual = Counter(itertools.chain.from_iterable(one.words for one in made))
+        self._by_word = defaultdict[str, list[tuple[int, _Template]]](list)
+        for rank, template in enumerate(made):
+            rarest = min(template.words, key=lambda word: (usual[word], word), default="")
+            self._by_word[rarest].append((rank, template))
 
     def of(self, text: str) -> Said | None:
         """The message that this text is; None: it is none of the table's."""
         if len(text) <= LONGEST:
-            parts = self._by_part.keys() & (_parts(text) | {""})
-            for _, template in sorted(one for part in parts for one in self._by_part[part]):
+            words = self._by_word.keys() & {"", *text.split()}
+            for _, template in sorted(one for word in words for one in self._by_word[word]):
                 if (params := template.match(text)) is not None:
                     return Said(code=template.code, params=params)
         return None
-
-
-def _parts(text: str) -> set[str]:
-    return {text[at : at + _PART] for at in range(len(text) - _PART + 1)}
 
 
 class _Template:
     def __init__(self, code: str, text: str) -> None:
         self.code = code
         self._names = _GAP.findall(text)
-        self._literals = _GAP.sub("\0", text).split("\0")
+        with_gaps = _GAP.sub("\0", text)
+        self._literals = with_gaps.split("\0")
         self.weight = sum(map(len, self._literals))
-        self.longest = max(self._literals, key=len)
-        """What it says by itself. A text without its rarest part need not be matched."""
+        self.words = {word for word in with_gaps.split() if "\0" not in word}
+        """Those that it says by itself. A text without the rarest of them need not be matched."""
 
     def match(self, text: str) -> dict[str, str] | None:
         """The values of its gaps; each ends at the first place where what follows it stands, so this is linear."""

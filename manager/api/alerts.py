@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.rights import Rights, Role
 from common.cursors import decode_cursor, encode_cursor, no_cursor
@@ -24,7 +23,7 @@ from manager.api.schemas import NAME_PATTERN, text
 from manager.api.silences import seen_view, sees_silence, silence_view
 from manager.http.bodies import Body
 from manager.http.inputs import job_in
-from manager.http.queries import Cursor, Limit, Query, single, word
+from manager.http.queries import Cursor, Limit, Meaning, Query, single, word
 from manager.parts import PARTS, Parts, answer, caller, rights
 from manager.use_cases.notice_records import Kept
 from manager.use_cases.silences import acknowledgement_id
@@ -49,12 +48,12 @@ class Grouped(StrEnum):
 
 
 class ListQuery(Query):
-    state: Annotated[AlertState | None, word(AlertState), Field(description="`open` where it is left out.")]
-    job: Annotated[str | None, single({"type": "string", "pattern": NAME_PATTERN}), Field(
-        description="Of this job alone.")]  # fmt: skip
-    cause: Annotated[str | None, single(text(300)), Field(description="Of this cause alone, as `groups` name it.")]
-    group: Annotated[Grouped | None, word(Grouped), Field(
-        description="`cause`: `groups` in place of items: those with most alerts first, each with its newest ones."
+    state: Annotated[AlertState | None, word(AlertState), Meaning("`open` where it is left out.")]
+    job: Annotated[str | None, single({"type": "string", "pattern": NAME_PATTERN}), Meaning(
+        "Of this job alone.")]  # fmt: skip
+    cause: Annotated[str | None, single(text(300)), Meaning("Of this cause alone, as `groups` name it.")]
+    group: Annotated[Grouped | None, word(Grouped), Meaning(
+        "`cause`: `groups` in place of items: those with most alerts first, each with its newest ones."
     )]  # fmt: skip
     cursor: Cursor
     limit: Limit

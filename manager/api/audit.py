@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.audit_chain import Entry, Head, Outcome, Walk, waiting
 from common.access.rights import Role
@@ -17,7 +16,7 @@ from common.protocol.access_keys import AccessKeys
 from common.runlog import AuditFilter, KeptEntry
 from manager.access.needs import needs
 from manager.api.schemas import text
-from manager.http.queries import Cursor, Instant, Limit, Query, single, word
+from manager.http.queries import Cursor, Instant, Limit, Meaning, Query, single, word
 from manager.parts import PARTS, Parts, answer
 
 _A_PAGE: Final = 2_000
@@ -27,12 +26,12 @@ _MOST_CHAINS: Final = 10_000
 
 
 class AuditQuery(Query):
-    who: Annotated[str | None, single(text(300)), Field(description="By them.")]
-    action: Annotated[str | None, single(text(60)), Field(description="This word, e.g. `job.save`.")]
-    object: Annotated[str | None, single(text(400)), Field(description="On this, e.g. `job backup`.")]
-    outcome: Annotated[Outcome | None, word(Outcome), Field(description="That came to this.")]
-    from_ms: Annotated[Instant, Field(alias="from", description="From here on.")]
-    to: Annotated[Instant, Field(description="Before.")]
+    who: Annotated[str | None, single(text(300)), Meaning("By them.")]
+    action: Annotated[str | None, single(text(60)), Meaning("This word, e.g. `job.save`.")]
+    object: Annotated[str | None, single(text(400)), Meaning("On this, e.g. `job backup`.")]
+    outcome: Annotated[Outcome | None, word(Outcome), Meaning("That came to this.")]
+    from_ms: Annotated[Instant, Meaning("From here on.", name="from")]
+    to: Annotated[Instant, Meaning("Before.")]
     cursor: Cursor
     limit: Limit
 

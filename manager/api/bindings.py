@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 from aiohttp import web
-from pydantic import Field
 
 from common.access.fields import SelectorField
 from common.access.rights import Binding, Grant, Role
@@ -21,7 +20,7 @@ from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.access_fields import RunAs, SubjectField
 from manager.http.bodies import Body
-from manager.http.queries import Query, single
+from manager.http.queries import Meaning, Query, single
 from manager.parts import PARTS, answer, caller
 from manager.use_cases.records import Damaged
 
@@ -51,8 +50,8 @@ NEW_BINDING: Final = Body(_NewBinding, also=_saves)
 
 
 class ListQuery(Query):
-    subject: Annotated[str | None, single({"type": "string", "maxLength": 140}), Field(
-        description="Of this user, group or account alone, e.g. `group:dba`.")]  # fmt: skip
+    subject: Annotated[str | None, single({"type": "string", "maxLength": 140}), Meaning(
+        "Of this user, group or account alone, e.g. `group:dba`.")]  # fmt: skip
 
 
 def add_routes(app: web.Application) -> None:

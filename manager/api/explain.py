@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.accounts import Service, User
 from common.access.rights import Grant, Rights, Role
@@ -17,7 +16,7 @@ from common.protocol.saved_job import SavedJob
 from manager.access.needs import needs
 from manager.api.bindings import binding_view
 from manager.api.schemas import text
-from manager.http.queries import Query, single
+from manager.http.queries import Meaning, Query, single
 from manager.parts import PARTS, Parts, answer
 from manager.use_cases.access_records import AccessRecords
 
@@ -27,8 +26,8 @@ _MOST_MEMBERS: Final = 100
 
 
 class ExplainQuery(Query):
-    subject: Annotated[str | None, single(text(140)), Field(description="What may they do? E.g. `user:alice`.")]
-    job: Annotated[str | None, single(text(300)), Field(description="Who may touch this job?")]
+    subject: Annotated[str | None, single(text(140)), Meaning("What may they do? E.g. `user:alice`.")]
+    job: Annotated[str | None, single(text(300)), Meaning("Who may touch this job?")]
 
 
 def add_routes(app: web.Application) -> None:

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.rights import Role
 from common.cursors import decode_cursor, encode_cursor, no_cursor
@@ -25,7 +24,7 @@ from manager.access.needs import needs
 from manager.api.jobs import LabelFilter, TextFilter
 from manager.console.pages import language_of
 from manager.http.bodies import Body
-from manager.http.queries import Cursor, Instant, Query, whole
+from manager.http.queries import Cursor, Instant, Meaning, Query, whole
 from manager.parts import PARTS, answer, rights
 from manager.views.advice import next_fire
 from manager.views.forecasts import Crowding, Forecast, whole_minute
@@ -55,17 +54,17 @@ class WhichJobs(Query):
 
 
 class ForecastQuery(WhichJobs):
-    from_ms: Annotated[Instant, Field(alias="from", description="From here on; now. With `to`, at most 24 hours.")]
-    to: Annotated[Instant, Field(description="Up to here, instead of `hours`.")]
-    hours: Annotated[int, whole(1, 24, 24), Field(description="So many hours.")]
-    buckets: Annotated[int, whole(1, MOST_BUCKETS, 300), Field(description="At most so many.")]
+    from_ms: Annotated[Instant, Meaning("From here on; now. With `to`, at most 24 hours.", name="from")]
+    to: Annotated[Instant, Meaning("Up to here, instead of `hours`.")]
+    hours: Annotated[int, whole(1, 24, 24), Meaning("So many hours.")]
+    buckets: Annotated[int, whole(1, MOST_BUCKETS, 300), Meaning("At most so many.")]
 
 
 class CrowdQuery(WhichJobs):
-    from_ms: Annotated[Instant, Field(alias="from", description="From here on; now.")]
-    to: Annotated[Instant, Field(description="Up to here, at most an hour later; an hour later when left out.")]
+    from_ms: Annotated[Instant, Meaning("From here on; now.", name="from")]
+    to: Annotated[Instant, Meaning("Up to here, at most an hour later; an hour later when left out.")]
     cursor: Cursor
-    limit: Annotated[int, whole(1, 500, 100), Field(description="Jobs of a page, at most.")]
+    limit: Annotated[int, whole(1, 500, 100), Meaning("Jobs of a page, at most.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.masks import shown_spec
 from common.access.rights import Role
@@ -29,7 +28,7 @@ from manager.console.pages import language_of
 from manager.http.bodies import REASON, REASON_AND_FORCE
 from manager.http.errors import Failure, failure_of, respond
 from manager.http.inputs import if_match, job_in, read_object, read_spec
-from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, whole, word
+from manager.http.queries import Cursor, Instant, Limit, Meaning, Parameter, Query, single, whole, word
 from manager.parts import PARTS, answer, caller, rights
 from manager.use_cases.jobs import Changed, Saved
 from manager.views.calendar import MOST_DAYS, calendar_of
@@ -102,42 +101,40 @@ def _labels(texts: list[str]) -> tuple[tuple[str, str | None], ...]:
     return labels
 
 
-TextFilter = Annotated[str | None, single(text(200)), Field(description="In the name, the command or a label.")]
+TextFilter = Annotated[str | None, single(text(200)), Meaning("In the name, the command or a label.")]
 LabelFilter = Annotated[
     tuple[tuple[str, str | None], ...], Parameter(_labels, array(text(100), _MOST_LABELS)),
-    Field(description="`name=value`, or `name` for any value; may be repeated."),
+    Meaning("`name=value`, or `name` for any value; may be repeated."),
 ]  # fmt: skip
 
 
 class ListQuery(Query):
     q: TextFilter
     label: LabelFilter
-    state: Annotated[ListState | None, word(ListState), Field(description="Only these.")]
-    sort: Annotated[Sort | None, word(Sort), Field(
-        description="By the name, the next fire, the newest failure or how long the newest run took; with `-` in front "
+    state: Annotated[ListState | None, word(ListState), Meaning("Only these.")]
+    sort: Annotated[Sort | None, word(Sort), Meaning(
+        "By the name, the next fire, the newest failure or how long the newest run took; with `-` in front "
         "the other way round. Jobs without one come last. `name` where it is left out.")]  # fmt: skip
     cursor: Cursor
     limit: Limit
 
 
 class FiresQuery(Query):
-    before: Annotated[Instant, Field(description="Recent ones planned before it; now.")]
-    after: Annotated[Instant, Field(description="Upcoming ones after it; now.")]
-    from_ms: Annotated[Instant, Field(alias="from", description="With `to`: every fire planned from here on.")]
-    to: Annotated[Instant, Field(description="Up to and with it.")]
+    before: Annotated[Instant, Meaning("Recent ones planned before it; now.")]
+    after: Annotated[Instant, Meaning("Upcoming ones after it; now.")]
+    from_ms: Annotated[Instant, Meaning("With `to`: every fire planned from here on.", name="from")]
+    to: Annotated[Instant, Meaning("Up to and with it.")]
     cursor: Cursor
     limit: Limit
 
 
 class DurationsQuery(Query):
-    from_ms: Annotated[Instant, Field(alias="from", description="Of runs planned from here on; of the newest.")]
-    to: Annotated[Instant, Field(description="Until then; now.")]
+    from_ms: Annotated[Instant, Meaning("Of runs planned from here on; of the newest.", name="from")]
+    to: Annotated[Instant, Meaning("Until then; now.")]
 
 
 class CalendarQuery(Query):
-    days: Annotated[
-        int, whole(1, MOST_DAYS, MOST_DAYS), Field(description="So many, today in the job's zone included.")
-    ]
+    days: Annotated[int, whole(1, MOST_DAYS, MOST_DAYS), Meaning("So many, today in the job's zone included.")]
 
 
 def add_routes(app: web.Application) -> None:

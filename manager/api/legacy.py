@@ -24,7 +24,7 @@ from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.http.inputs import form_job, form_name, if_match, read_form
-from manager.http.queries import Parameter, Query, single, whole
+from manager.http.queries import Meaning, Parameter, Query, single, whole
 from manager.parts import PARTS, allowance_key, answer, caller, cut, rights, while_allowed
 from manager.views.inventory import is_seen
 from manager.views.shapes import legacy_job, legacy_log, legacy_workers
@@ -44,9 +44,9 @@ def _log_name(texts: list[str]) -> str:
 
 
 class _LogQuery(Query):
-    skip: Annotated[int, whole(0, MAX_LOG_SKIP, 0)]
-    limit: Annotated[int, whole(1, MAX_LOG_LIMIT, 20)]
-    name: Annotated[str, Parameter(_log_name, {})]
+    skip: Annotated[int, whole(0, MAX_LOG_SKIP, 0), Meaning("So many of the newest are left out.")]
+    limit: Annotated[int, whole(1, MAX_LOG_LIMIT, 20), Meaning("So many at most.")]
+    name: Annotated[str, Parameter(_log_name, {}), Meaning("Of this job.")]
 
 
 def add_routes(app: web.Application) -> None:

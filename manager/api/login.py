@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.callers import AuthMode, Caller, Via
 from common.access.credentials import Session
@@ -30,7 +29,7 @@ from manager.access.ways import SESSION, SessionWay
 from manager.api.schemas import text
 from manager.http.bodies import Body
 from manager.http.guards import ADDRESS
-from manager.http.queries import Query, single
+from manager.http.queries import Meaning, Query, single
 from manager.parts import PARTS, Parts, answer, caller
 
 LOGIN: Final = "/api/v1/login"
@@ -91,8 +90,8 @@ PASSWORD_BODY: Final = Body(_Password)
 
 
 class SessionsQuery(Query):
-    user: Annotated[str | None, single(text(MAX_NAME)), Field(
-        description="Another user; for administrators."
+    user: Annotated[str | None, single(text(MAX_NAME)), Meaning(
+        "Another user; for administrators."
     )]  # fmt: skip
 
 

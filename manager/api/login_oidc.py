@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.audit_chain import Outcome
 from common.access.credentials import SessionWay
@@ -23,7 +22,7 @@ from manager.api.login import OIDC, came_from
 from manager.api.schemas import text
 from manager.http.errors import RequestError
 from manager.http.guards import ADDRESS
-from manager.http.queries import Query, single
+from manager.http.queries import Meaning, Query, single
 from manager.parts import PARTS, Parts
 
 if TYPE_CHECKING:
@@ -37,16 +36,16 @@ _LOGIN_PAGE: Final = "/login"
 
 
 class BeginQuery(Query):
-    back: Annotated[str | None, single(text(1000)), Field(description="The page of the console to go back to.")]
+    back: Annotated[str | None, single(text(1000)), Meaning("The page of the console to go back to.")]
 
 
 class CallbackQuery(Query):
     """As RFC 6749 and RFC 9207 have it; what else a provider adds is left alone."""
 
-    code: Annotated[str | None, single(text(4096)), Field(description="Of the provider, good once.")]
-    state: Annotated[str | None, single(text(100)), Field(description="As it was sent to the provider.")]
-    iss: Annotated[str | None, single(text(500)), Field(description="The provider.")]
-    error: Annotated[str | None, single(text(200)), Field(description="Why there is no code.")]
+    code: Annotated[str | None, single(text(4096)), Meaning("Of the provider, good once.")]
+    state: Annotated[str | None, single(text(100)), Meaning("As it was sent to the provider.")]
+    iss: Annotated[str | None, single(text(500)), Meaning("The provider.")]
+    error: Annotated[str | None, single(text(200)), Meaning("Why there is no code.")]
 
 
 def add_routes(app: web.Application) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 from aiohttp import web
-from pydantic import Field
 
 from common.errors import InvalidInputError, Problem
 from common.jobs.kinds import Schema, about, members_of, object_schema, read_members, reader_of
@@ -17,7 +16,7 @@ from common.notices.forms import Form, HasProblems
 from common.notices.forms import Stored as StoredRecord
 from manager.http.bodies import BODY_READ
 from manager.http.inputs import read_object
-from manager.http.queries import Query, single, whole
+from manager.http.queries import Meaning, Query, single, whole
 from manager.use_cases.notice_records import Kept
 from manager.use_cases.records import Damaged
 
@@ -34,9 +33,9 @@ _NAME: Final = members_of(_Named)
 
 
 class ListQuery(Query):
-    cursor: Annotated[str | None, single({"type": "string", "maxLength": 128}), Field(
-        description="`nextCursor` of the page before, unchanged.")]  # fmt: skip
-    limit: Annotated[int, whole(1, 500, 500), Field(description="Items of a page, at most.")]
+    cursor: Annotated[str | None, single({"type": "string", "maxLength": 128}), Meaning(
+        "`nextCursor` of the page before, unchanged.")]  # fmt: skip
+    limit: Annotated[int, whole(1, 500, 500), Meaning("Items of a page, at most.")]
 
 
 class RecordBody(Generic[T]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.rights import Role
 from common.errors import ConflictError, NotFoundError
@@ -13,7 +12,7 @@ from common.notices.notice import Notice, NoticeState
 from manager.access.needs import needs
 from manager.api.schemas import text
 from manager.http.bodies import NOTHING
-from manager.http.queries import Cursor, Limit, Query, single, word
+from manager.http.queries import Cursor, Limit, Meaning, Query, single, word
 from manager.parts import PARTS, answer
 
 _NOTICES: Final = "/api/v1/notices"
@@ -21,8 +20,8 @@ _NOTICE: Final = f"{_NOTICES}/{{id}}"
 
 
 class ListQuery(Query):
-    state: Annotated[NoticeState | None, word(NoticeState), Field(description="Of this state alone.")]
-    channel: Annotated[str | None, single(text(128)), Field(description="To this channel alone.")]
+    state: Annotated[NoticeState | None, word(NoticeState), Meaning("Of this state alone.")]
+    channel: Annotated[str | None, single(text(128)), Meaning("To this channel alone.")]
     cursor: Cursor
     limit: Limit
 

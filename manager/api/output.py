@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Annotated, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.rights import Role
 from common.errors import Problem
@@ -17,7 +16,7 @@ from manager.access.needs import needs
 from manager.api.schemas import COUNT, TEXT, TRUTH, Schema, header, record
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
-from manager.http.queries import Parameter, Query, whole
+from manager.http.queries import Meaning, Parameter, Query, whole
 from manager.parts import PARTS, allowance_key, answer, cut, rights, while_allowed
 from manager.views.output import OutputEvent
 from manager.watch.events import spell
@@ -51,12 +50,12 @@ def _truth(texts: list[str]) -> bool:
 
 
 class OutputQuery(Query):
-    tail: Annotated[int, whole(0, 10_000, 0), Field(description="The last lines alone, so many; 0: all of it.")]
+    tail: Annotated[int, whole(0, 10_000, 0), Meaning("The last lines alone, so many; 0: all of it.")]
     follow: Annotated[
         bool, Parameter(_truth, {"type": "boolean", "default": False}),
-        Field(description="A stream of events, up to the run's end."),
+        Meaning("A stream of events, up to the run's end."),
     ]  # fmt: skip
-    download: Annotated[int, whole(0, 1, 0), Field(description="1: as a file, of a run that has ended.")]
+    download: Annotated[int, whole(0, 1, 0), Meaning("1: as a file, of a run that has ended.")]
 
 
 def add_routes(app: web.Application) -> None:

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.rights import Role
 from common.errors import ConflictError, NotFoundError, Problem, UnavailableError
@@ -22,7 +21,7 @@ from manager.access.needs import needs
 from manager.api.jobs import LabelFilter
 from manager.api.schemas import array, text
 from manager.http.bodies import NEEDED_REASON, REASON
-from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, word
+from manager.http.queries import Cursor, Instant, Limit, Meaning, Parameter, Query, single, word
 from manager.parts import PARTS, Parts, answer, caller, rights
 from manager.use_cases.kills import KillOutcome
 from manager.use_cases.run_rights import check_record, no_run
@@ -58,21 +57,21 @@ def _any_of(words: Sequence[str]) -> Parameter:
 
 
 class ListQuery(Query):
-    job: Annotated[str | None, single(text(300)), Field(description="Of this job, by its whole name.")]
-    q: Annotated[str | None, single(text(200)), Field(description="Of jobs with this in their names.")]
+    job: Annotated[str | None, single(text(300)), Meaning("Of this job, by its whole name.")]
+    q: Annotated[str | None, single(text(200)), Meaning("Of jobs with this in their names.")]
     status: Annotated[
-        frozenset[str], _any_of(_STATUSES), Field(description="May be repeated. `running`: those that are going."),
+        frozenset[str], _any_of(_STATUSES), Meaning("May be repeated. `running`: those that are going."),
     ]  # fmt: skip
-    worker: Annotated[str | None, single(text(128)), Field(description="On this worker.")]
-    trigger: Annotated[frozenset[str], _any_of(list(Trigger)), Field(description="May be repeated.")]
+    worker: Annotated[str | None, single(text(128)), Meaning("On this worker.")]
+    trigger: Annotated[frozenset[str], _any_of(list(Trigger)), Meaning("May be repeated.")]
     label: LabelFilter
-    error: Annotated[str | None, single(text(200)), Field(description="The `error` of a group.")]
+    error: Annotated[str | None, single(text(200)), Meaning("The `error` of a group.")]
     group: Annotated[
         Group | None, word(Group),
-        Field(description="`error`: not the runs, but how many of the newest failed in the same way."),
+        Meaning("`error`: not the runs, but how many of the newest failed in the same way."),
     ]  # fmt: skip
-    from_ms: Annotated[Instant, Field(alias="from", description="Planned from here on.")]
-    to: Annotated[Instant, Field(description="Planned before.")]
+    from_ms: Annotated[Instant, Meaning("Planned from here on.", name="from")]
+    to: Annotated[Instant, Meaning("Planned before.")]
     cursor: Cursor
     limit: Limit
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.rights import Role
 from common.errors import NotFoundError
@@ -16,7 +15,7 @@ from common.runlog.statistics import DAY_MS, HOUR_MS, ROLLED_UP_DAYS
 from common.verdicts import Verdict
 from manager.access.needs import needs
 from manager.api.schemas import text
-from manager.http.queries import Query, single, whole
+from manager.http.queries import Meaning, Query, single, whole
 from manager.parts import PARTS, answer, rights
 
 MAX_DAYS: Final = 400
@@ -25,11 +24,9 @@ MAX_HOURS: Final = 24 * ROLLED_UP_DAYS
 
 
 class StatisticsQuery(Query):
-    days: Annotated[int, whole(1, MAX_DAYS, 30), Field(description="The last so many, today (UTC) included.")]
-    hours: Annotated[
-        int, whole(0, MAX_HOURS, 0), Field(description="The last so many hours instead, the current one included.")
-    ]
-    job: Annotated[str | None, single(text(300)), Field(description="Of this job; of all when left out.")]
+    days: Annotated[int, whole(1, MAX_DAYS, 30), Meaning("The last so many, today (UTC) included.")]
+    hours: Annotated[int, whole(0, MAX_HOURS, 0), Meaning("The last so many hours instead, the current one included.")]
+    job: Annotated[str | None, single(text(300)), Meaning("Of this job; of all when left out.")]
 
 
 def add_routes(app: web.Application) -> None:

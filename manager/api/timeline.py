@@ -6,14 +6,13 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.rights import Role
 from common.errors import InvalidInputError, Problem
 from manager.access.needs import needs
 from manager.api.forecast import WhichJobs
 from manager.api.schemas import text
-from manager.http.queries import Cursor, Instant, single, whole, word
+from manager.http.queries import Cursor, Instant, Meaning, single, whole, word
 from manager.parts import PARTS, answer, rights
 from manager.views.timelines import MOST_LANES, LaneBy, Window
 
@@ -29,15 +28,15 @@ class PausedJobs(StrEnum):
 
 
 class TimelineQuery(WhichJobs):
-    from_ms: Annotated[Instant, Field(alias="from", description="From here on; a day ago when left out.")]
-    to: Annotated[Instant, Field(description="Up to here, at most a week later; a day ahead when left out.")]
-    by: Annotated[LaneBy | None, word(LaneBy), Field(description="What has a lane; `job` when left out.")]
-    key: Annotated[str | None, single(text(128)), Field(description="Of `by=label`: the label's name.")]
-    paused: Annotated[PausedJobs | None, word(PausedJobs), Field(
-        description="Of `by=job`: `hidden` leaves paused jobs out; `shown` when left out."
+    from_ms: Annotated[Instant, Meaning("From here on; a day ago when left out.", name="from")]
+    to: Annotated[Instant, Meaning("Up to here, at most a week later; a day ahead when left out.")]
+    by: Annotated[LaneBy | None, word(LaneBy), Meaning("What has a lane; `job` when left out.")]
+    key: Annotated[str | None, single(text(128)), Meaning("Of `by=label`: the label's name.")]
+    paused: Annotated[PausedJobs | None, word(PausedJobs), Meaning(
+        "Of `by=job`: `hidden` leaves paused jobs out; `shown` when left out."
     )]  # fmt: skip
     cursor: Cursor
-    limit: Annotated[int, whole(1, MOST_LANES, 30), Field(description="Lanes, at most.")]
+    limit: Annotated[int, whole(1, MOST_LANES, 30), Meaning("Lanes, at most.")]
 
 
 def add_routes(app: web.Application) -> None:

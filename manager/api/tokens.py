@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.callers import Via
 from common.access.credentials import MAX_TOKEN_NAME, Token
@@ -21,7 +20,7 @@ from manager.access.tokens import MOST_DAYS, USUAL_DAYS
 from manager.api.login import administering, is_administering, own_subject
 from manager.api.schemas import text
 from manager.http.bodies import Body
-from manager.http.queries import Query, single
+from manager.http.queries import Meaning, Query, single
 from manager.parts import PARTS, answer, caller
 
 TOKENS: Final = "/api/v1/tokens"
@@ -50,8 +49,8 @@ BODY: Final = Body(_Wish)
 
 
 class TokensQuery(Query):
-    owner: Annotated[str | None, single(text(140)), Field(
-        description="Another owner, `user:NAME` or `service:NAME`; for administrators."
+    owner: Annotated[str | None, single(text(140)), Meaning(
+        "Another owner, `user:NAME` or `service:NAME`; for administrators."
     )]  # fmt: skip
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common.access.accounts import User
 from common.access.rights import Role
@@ -19,7 +18,7 @@ from manager.access.needs import needs
 from manager.api.access_fields import GROUPS, NAME, Secret
 from manager.api.bindings import binding_view
 from manager.http.bodies import Body
-from manager.http.queries import Query, single, whole
+from manager.http.queries import Meaning, Query, single, whole
 from manager.parts import PARTS, Parts, answer, caller
 from manager.use_cases.access_records import Swept
 from manager.use_cases.accounts import UserChange
@@ -52,9 +51,9 @@ CHANGED_USER: Final = Body(_ChangedUser)
 
 
 class ListQuery(Query):
-    cursor: Annotated[str | None, single({"type": "string", "maxLength": 128}), Field(
-        description="`nextCursor` of the page before, unchanged.")]  # fmt: skip
-    limit: Annotated[int, whole(1, 500, 500), Field(description="Items of a page, at most.")]
+    cursor: Annotated[str | None, single({"type": "string", "maxLength": 128}), Meaning(
+        "`nextCursor` of the page before, unchanged.")]  # fmt: skip
+    limit: Annotated[int, whole(1, 500, 500), Meaning("Items of a page, at most.")]
 
 
 def add_routes(app: web.Application) -> None:

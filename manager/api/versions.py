@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import Field
 
 from common import cursors
 from common.access.masks import shown_spec
@@ -28,7 +27,7 @@ from manager.api.schemas import whole
 from manager.background.versions import Deletion, deletion_of, sees_version
 from manager.http.bodies import REASON
 from manager.http.inputs import if_match
-from manager.http.queries import Limit, Query, single
+from manager.http.queries import Limit, Meaning, Query, single
 from manager.parts import PARTS, answer, caller, rights
 from manager.watch.catalog import KnownJob
 
@@ -41,7 +40,7 @@ _DELETIONS: Final = 500
 
 
 class CompareQuery(Query):
-    to: Annotated[str | None, single(whole(1, 10**18 - 1)), Field(description="Another revision; the current one.")]
+    to: Annotated[str | None, single(whole(1, 10**18 - 1)), Meaning("Another revision; the current one.")]
 
 
 def _behind(cursor: str) -> Deletion:
@@ -55,7 +54,7 @@ def _behind(cursor: str) -> Deletion:
 class DeletedQuery(Query):
     cursor: Annotated[
         Deletion | None, single({"type": "string", "pattern": f"^{_CURSOR.pattern}$"}, _behind),
-        Field(description="`nextCursor` of the page before, unchanged."),
+        Meaning("`nextCursor` of the page before, unchanged."),
     ]  # fmt: skip
     limit: Limit
 

@@ -1,4 +1,4 @@
-"""What calls take in their queries: models that pydantic reads, and from which the parameters of OpenAPI come."""
+"""What calls take in their queries, each said once: read from here, and the parameters of OpenAPI come from here."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, Self
+from functools import cache
+from typing import Annotated, Any, Final, Self, get_args, get_type_hints
 
 from aiohttp import web
-from pydantic import BaseModel, Field, GetCoreSchemaHandler
-from pydantic_core import CoreSchema, ValidationError, core_schema
+from pydantic_core import PydanticCustomError
 
-from common.errors import InvalidInputError, Problem, nearest
+from common.errors import Problem, nearest
 from common.instants import to_ms
 from common.jobs.kinds import Schema
-from common.jobs.reading import check, problems_of, shown, wrong
+from common.jobs.reading import check, faults_within, shown, wrong
 
 _MAX_MS: Final = 8_000_000_000_000
 """Beyond the year 2199."""
 
 
-class Query(BaseModel):
-    """What a call takes; by itself, of one that takes nothing. Each field is annotated with its `Parameter`."""
+class Query:
+    """What a call takes; by itself, of one that takes nothing. Each field has its `Parameter` and its `Meaning`."""
 
     @classmethod
     def read(cls, request: web.Request, *, takes_others: bool = False, clashes: Iterable[Problem] = ()) -> Self:
@@ -30,16 +30,18 @@ class Query(BaseModel):
 
         `takes_others`: a name that is not known is no mistake.
         """
-        given, names = request.query, [parameter["name"] for parameter in cls.parameters()]
+        given, taken, made = request.query, cls._taken(), cls()
+        names = [name for name, _, _ in taken.values()]
         known = f"known: {', '.join(sorted(names))}" if names else "it has none: leave it out"
         problems = []
         for name in () if takes_others else [name for name in given if name not in names]:
             remedy = f"did you mean {meant}?" if (meant := nearest(name, names)) else known
             problems.append(Problem(field=name[:80], message="is not a parameter of this call", remedy=remedy))
-        try:
-            made = cls.model_validate({name: given.getall(name, []) for name in names})
-        except ValidationError as error:
-            raise InvalidInputError([*problems, *problems_of(error), *clashes]) from None
+        for attribute, (name, parameter, _) in taken.items():
+            try:
+                setattr(made, attribute, parameter.read(given.getall(name, [])))
+            except PydanticCustomError as error:
+                problems += faults_within(name, error)
         check([*problems, *clashes])
         return made
 
@@ -47,10 +49,19 @@ class Query(BaseModel):
     def parameters(cls) -> list[Schema]:
         """As OpenAPI has them."""
         return [
-            {"name": field.alias or name, "in": "query", "description": field.description, "schema": kind.schema}
-            for name, field in cls.model_fields.items()
-            for kind in field.metadata
+            {"name": name, "in": "query", "description": description, "schema": parameter.schema}
+            for name, parameter, description in cls._taken().values()
         ]
+
+    @classmethod
+    @cache
+    def _taken(cls) -> dict[str, tuple[str, Parameter, str]]:
+        """Of each field its parameter: by what name, how it is read, and what it means."""
+        taken = {}
+        for attribute, hint in get_type_hints(cls, include_extras=True).items():
+            _, parameter, meaning = get_args(hint)
+            taken[attribute] = (meaning.name or attribute, parameter, meaning.text)
+        return taken
 
 
 @dataclass(frozen=True)
@@ -60,8 +71,13 @@ class Parameter:
     read: Callable[[list[str]], Any]
     schema: Schema
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.read)
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a parameter means, and its name where the field cannot have that."""
+
+    text: str
+    name: str = ""
 
 
 def single(schema: Schema, value: Callable[[str], Any] = str) -> Parameter:
@@ -118,6 +134,6 @@ _DIGITS: Final = {"type": "string", "pattern": "^[0-9]{1,13}$", "description": "
 Instant = Annotated[int | None, single({"anyOf": [{"type": "string", "format": "date-time"}, _DIGITS]}, _ms)]
 Cursor = Annotated[
     str | None, single({"type": "string", "pattern": "^[A-Za-z0-9_-]{1,2000}$"}),
-    Field(description="`nextCursor` of the page before, unchanged."),
+    Meaning("`nextCursor` of the page before, unchanged."),
 ]  # fmt: skip
-Limit = Annotated[int, whole(1, 500, 50), Field(description="Items of a page, at most.")]
+Limit = Annotated[int, whole(1, 500, 50), Meaning("Items of a page, at most.")]

@@ -6,13 +6,12 @@ from typing import Annotated
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
-from pydantic import Field
 
 from common.errors import InvalidInputError
 from common.protocol.member import Member
 from manager.http.guards import Hosts
 from manager.http.inputs import form_job
-from manager.http.queries import Cursor, Instant, Query, whole
+from manager.http.queries import Cursor, Instant, Meaning, Query, whole
 from manager.views.advice import mark_fault
 from manager.views.inventory import SeenWorker
 from manager.views.shapes import healthy, legacy_workers
@@ -59,8 +58,8 @@ def test_detached_and_unreadable_sessions_are_not_healthy() -> None:
 
 
 class Asked(Query):
-    n: Annotated[int, whole(0, 10, 3)]
-    since: Annotated[Instant, Field(alias="from", description="Not before.")]
+    n: Annotated[int, whole(0, 10, 3), Meaning("So many.")]
+    since: Annotated[Instant, Meaning("Not before.", name="from")]
     cursor: Cursor
 
 
@@ -86,7 +85,7 @@ def test_instant_in_its_spellings(text: str) -> None:
 
 
 def test_what_is_left_out_or_empty_is_the_default() -> None:
-    assert asked() == asked(**{"from": "", "cursor": ""}) == asked(n="3")
+    assert vars(asked()) == vars(asked(**{"from": "", "cursor": ""})) == vars(asked(n="3"))
 
 
 def test_every_mistake_of_a_query_is_told_at_once() -> None:
