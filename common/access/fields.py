@@ -1,6 +1,6 @@
 """A selector of labels, as users write it.
 
-Pure: pydantic, standard library and its neighbours.
+Pure: pydantic's core, standard library and its neighbours.
 """
 
 from __future__ import annotations

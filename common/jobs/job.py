@@ -4,7 +4,7 @@ Each field's annotation says how pydantic reads it (``kinds``, ``values``), what
 From these come the reader, the JSON Schema of the API, the console's form, definition and comparison, the table in
 ``docs/reference/fields.md`` and the help of ``etcron job save``.
 
-Pure: pydantic, standard library and its neighbours.
+Pure: pydantic's core, standard library and its neighbours.
 """
 
 from __future__ import annotations

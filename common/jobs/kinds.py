@@ -1,7 +1,7 @@
 """The kinds of values that a job is made of: numbers, choices, texts, lists, and objects of them.
 
 A kind stands in a field's annotation. pydantic reads the field by its core schema; the same limits make its JSON Schema
-and the words of the documentation. Of pydantic the core alone is loaded: its models would cost each process 8 MB.
+and the words of the documentation.
 
 Pure: pydantic's core, standard library and its neighbours.
 """

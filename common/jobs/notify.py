@@ -1,6 +1,6 @@
 """Which events of a job are reported, and to which channels.
 
-Pure: pydantic, standard library and its neighbours. Source: ``docs/reference/fields.md``, field ``notify``.
+Pure: pydantic's core, standard library and its neighbours. Source: ``docs/reference/fields.md``, field ``notify``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading a job from what a user sent: every mistake at once, each with its path and its remedy.
 
-Pure: pydantic, standard library and its neighbours. The limits are those of ``common.jobs.job``.
+Pure: pydantic's core, standard library and its neighbours. The limits are those of ``common.jobs.job``.
 """
 
 from __future__ import annotations

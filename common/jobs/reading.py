@@ -3,7 +3,7 @@
 pydantic finds the mistakes, and these words tell them: its own name no remedy. What etcron checks itself raises
 `wrong`, or `all_wrong` for mistakes within a value, whose fields are paths from it on (``delaySeconds``, ``[2]``).
 
-Pure: pydantic, standard library and its neighbours.
+Pure: pydantic's core, standard library and its neighbours.
 """
 
 from __future__ import annotations

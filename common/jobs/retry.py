@@ -1,6 +1,6 @@
 """When a run that failed is tried again, and how long after.
 
-Pure: pydantic, standard library and its neighbours. Source: ``docs/reference/fields.md``, field ``retry``;
+Pure: pydantic's core, standard library and its neighbours. Source: ``docs/reference/fields.md``, field ``retry``;
 ``docs/internals/protocol.md``, *Retry*.
 """
 
