@@ -22,7 +22,11 @@ hypothesis.settings.load_profile("etcron")
 gc.disable()
 gc.set_threshold(5_000, 20, 20)
 
-# Started with SIGINT ignored (in the background of a script), we and all that the tests start would not be interrupted.
+# Started with signals ignored (in the background of a script), we and all that the tests start would not be
+# interrupted, and a worker in a test would set handlers in their place. Python itself ignores two.
+for _number in signal.valid_signals() - {signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ}:
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
