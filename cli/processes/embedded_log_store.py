@@ -9,7 +9,8 @@ a command, and so do we: all that one command inserts, updates or deletes is one
 It listens on a port alone, which every user of the machine can reach. Where its host is a path, ours is a Unix socket.
 
 It copies each document through and through, and has SQLite parse the JSON that it has just made, before it inserts it:
-half of what an insert costs. Ours are inserted as they are.
+half of what an insert costs. Ours are inserted as they are. So it does with each document that it has just read, before
+it leaves fields away: a fifth of what a page costs. Ours are copied field by field.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Mapping
+from copy import copy
 from datetime import date
 from typing import Any
 
@@ -107,13 +109,14 @@ def main() -> None:
     """Serve, with nx-27017's own command line."""
     from neosqlite.collection import datetime_utils
     from neosqlite.collection.json_helpers import neosqlite_json_dumps
-    from neosqlite.collection.query_helper import QueryHelper
+    from neosqlite.collection.query_helper import QueryHelper, aggregation
     from neosqlite.sql_utils import quote_table_name
     from nx_27017 import server
     from nx_27017.handler import NeoSQLiteHandler
     from nx_27017.nx_27017 import main as serve
 
     datetime_utils.is_datetime_value = is_date
+    aggregation.deepcopy = copy
     QueryHelper._internal_insert = inserted_plainly(
         QueryHelper._internal_insert, neosqlite_json_dumps, quote_table_name
     )
