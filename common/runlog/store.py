@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pymongo
 from pymongo import IndexModel, ReplaceOne
@@ -87,6 +88,16 @@ _OF_A_SPAN = dict.fromkeys(
     (PAGE_KEY, "jobName", "status", "planTime", "startTime", "endTime", "rangeEndTime", "count", "worker", "labels"), 1
 )
 _FAILING_BY_NAME = [("failing", pymongo.ASCENDING), ("jobName", pymongo.ASCENDING)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLog:
+    """Runs of a job, in order."""
+
+    sizes: Mapping[object, int]
+    """The bytes of each output, by the id of its document: to read some at a time."""
+    documents: list[Document] | None
+    """All of them with output; None where they are not asked for, or an output is longer than asked for."""
 
 
 class RunLog:
@@ -296,32 +307,31 @@ class RunLog:
         return records
 
     async def job_log(
-        self, job: str, *, skip: int = 0, limit: int = 20, deadline_seconds: float = _READ_SECONDS
-    ) -> list[Document]:
-        """The job's runs that started, newest start first, then by descending plan time and run id; with output."""
-        selector = {"jobName": {"$eq": job}, "startTime": {"$gt": 0}}
-        async with asking(self._client, deadline_seconds):
-            cursor = self._log.find(selector, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit, batch_size=limit)
-            return [tidy(document) for document in await cursor.to_list()]
-
-    async def job_log_ids(
-        self, job: str, *, seen_by: Rights | None = None, skip: int = 0, limit: int = 20,
+        self, job: str, *, seen_by: Rights | None = None, skip: int = 0, limit: int = 20, most_bytes: int | None = None,
         deadline_seconds: float = _READ_SECONDS,
-    ) -> dict[object, int]:  # fmt: skip
-        """The ids of the same documents in the same order, and the bytes of each output: to read some at a time.
+    ) -> JobLog:  # fmt: skip
+        """The job's runs that started, newest start first, then by descending plan time and run id.
 
         ``seen_by``: only those whose own labels these rights let a caller see, among the newest ``LOG_WALK``.
+        ``most_bytes``: the documents come, too, unless an output has more; never together with ``seen_by``.
         """
         selector = {"jobName": {"$eq": job}, "startTime": {"$gt": 0}}
+        wanted: dict[str, Any] = {"_id": 1, "outputBytes": 1}
         async with asking(self._client, deadline_seconds):
-            wanted = {"_id": 1, "outputBytes": 1}
             if seen_by is None:
+                if most_bytes is not None:
+                    wanted["whole"] = _whole_up_to(most_bytes)
                 cursor = self._log.find(selector, wanted, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit)
-                return {document["_id"]: _bytes_of(document.get("outputBytes")) for document in await cursor.to_list()}
-            visible = RunFilter(seen_by=seen_by)
-            cursor = self._log.find(selector, {**wanted, "labels": 1}, sort=_STARTED_LAST_FIRST, limit=LOG_WALK)
-            seen = [document for document in await cursor.to_list() if visible.sees(document.get("labels"))]
-            return {one["_id"]: _bytes_of(one.get("outputBytes")) for one in seen[skip : skip + limit]}
+                found = await cursor.to_list()
+            else:
+                visible = RunFilter(seen_by=seen_by)
+                cursor = self._log.find(selector, {**wanted, "labels": 1}, sort=_STARTED_LAST_FIRST, limit=LOG_WALK)
+                seen = [document for document in await cursor.to_list() if visible.sees(document.get("labels"))]
+                found = seen[skip : skip + limit]
+        return JobLog(
+            sizes={one["_id"]: _bytes_of(one.get("outputBytes")) for one in found},
+            documents=[tidy(one["whole"]) for one in found] if all("whole" in one for one in found) else None,
+        )
 
     async def documents(self, ids: Sequence[object], *, deadline_seconds: float = _READ_SECONDS) -> list[Document]:
         """Those of these documents that are still there, in this order; with output."""
@@ -583,6 +593,12 @@ def _cut(documents: Sequence[Document], last_key: str | None, *, looked_ms: int 
         next_cursor=encode_cursor(last_key) if last_key is not None else None,
         looked_ms=looked_ms,
     )
+
+
+def _whole_up_to(most_bytes: int) -> Document:
+    """For a projection: the document itself, unless its output may have more bytes."""
+    size = {"$ifNull": ["$outputBytes", MAX_OUTPUT_LIMIT_BYTES]}
+    return {"$cond": [{"$lte": [size, most_bytes]}, "$$ROOT", "$$REMOVE"]}
 
 
 def _bytes_of(value: object) -> int:

@@ -135,10 +135,16 @@ class History:
         ``by``: who asks. However slowly they take it, others get theirs.
         """
         of_caller = self._tellings.setdefault(by, asyncio.Semaphore(_READS_AT_ONCE // 2))
-        sizes = await self._runlog.job_log_ids(
-            job, seen_by=None if rights.sees_all else rights, skip=skip, limit=limit, deadline_seconds=self._deadline_s
-        )
-        for part in _parts(sizes):
+        async with of_caller, self._telling:
+            log = await self._runlog.job_log(
+                job, seen_by=None if rights.sees_all else rights, skip=skip, limit=limit,
+                most_bytes=_LOG_PART_BYTES // limit if limit <= _LOG_PART else None,
+                deadline_seconds=self._deadline_s,
+            )  # fmt: skip
+            if log.documents is not None:
+                yield log.documents
+                return
+        for part in _parts(log.sizes):
             async with of_caller, self._telling:
                 if there := await self._runlog.documents(part, deadline_seconds=self._deadline_s):
                     yield there  # retention may have removed all of them meanwhile

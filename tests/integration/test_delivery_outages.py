@@ -21,7 +21,7 @@ from common.runlog import RunFilter, RunLog
 from common.verdicts import Verdict
 from tests.support.background import running
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, has_log_store
-from tests.support.records import NothingTold, last_results, record
+from tests.support.records import NothingTold, last_results, logged, record
 from tests.support.waiting import wait_until
 from worker.record.delivery import Delivery
 from worker.record.spool import Spool
@@ -179,7 +179,7 @@ async def test_a_record_that_mongodb_cannot_hold_comes_without_its_output(tmp_pa
         await rig.append([too_big, odd, record(3)])
         await rig.all_settled()
         assert rig.delivery.state.set_aside == 0
-    outputs = {document["planTime"]: document["output"] for document in await runlog.job_log("backup")}
+    outputs = {document["planTime"]: document["output"] for document in await logged(runlog, "backup")}
     assert outputs == {too_big.plan_ms: "", odd.plan_ms: "", record(3).plan_ms: record(3).output}
 
 

@@ -65,3 +65,9 @@ async def last_results(runlog: RunLog, jobs: Iterable[str]) -> dict[str, dict[st
     """The newest record of each of these jobs that has one."""
     results = await runlog.job_results(jobs)
     return {job: came_to.last for job, came_to in results.items() if came_to.last is not None}
+
+
+async def logged(runlog: RunLog, job: str, *, skip: int = 0, limit: int = 20) -> list[dict[str, Any]]:
+    """A page of the job's log, with output."""
+    log = await runlog.job_log(job, skip=skip, limit=limit)
+    return await runlog.documents(list(log.sizes), deadline_seconds=30)

@@ -16,7 +16,7 @@ async def test_job_whose_name_looks_like_a_value_is_found(runlog: RunLog, name: 
     name = name.replace("/", "-")
     run_id = RunId.planned(name, 1_700_000_000_000)
     await runlog.write([RunRecord(run_id=run_id, status=Verdict.SUCCESS, plan_ms=1_700_000_000_000, start_ms=1)])
-    assert [document["_id"] for document in await runlog.job_log(name)] == [str(run_id)]
+    assert list((await runlog.job_log(name)).sizes) == [str(run_id)]
     assert list(await runlog.find([run_id])) == [str(run_id)]
     assert (await runlog.runs(RunFilter(job=name))).items[0]["_id"] == str(run_id)
     assert (await last_results(runlog, [name]))[name]["runId"] == str(run_id)

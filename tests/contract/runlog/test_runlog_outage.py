@@ -26,7 +26,6 @@ CALLS: dict[str, Call] = {
     "advance_last": lambda log, seconds: log.advance_last([record(1)], deadline_seconds=seconds),
     "find": lambda log, seconds: log.find([record(1).run_id], deadline_seconds=seconds),
     "job_log": lambda log, seconds: log.job_log("backup", deadline_seconds=seconds),
-    "job_log_ids": lambda log, seconds: log.job_log_ids("backup", deadline_seconds=seconds),
     "documents": lambda log, seconds: log.documents(["x"], deadline_seconds=seconds),
     "runs": lambda log, seconds: log.runs(deadline_seconds=seconds),
     "run": lambda log, seconds: log.run("x", deadline_seconds=seconds),
@@ -83,7 +82,7 @@ async def test_indexes_may_be_prepared_again_and_on_an_empty_store(own_store: Lo
         await log.prepare()
         await log.write([record(1)])
         await log.prepare()
-        assert len(await log.job_log("backup")) == 1
+        assert len((await log.job_log("backup")).sizes) == 1
 
 
 async def test_says_the_version_of_the_server(own_store: LogStoreServer) -> None:

@@ -19,7 +19,7 @@ from common.runlog.causes import cause_of
 from common.runlog.pages import plan_page
 from common.verdicts import Verdict
 from tests.support.log_store import LogStore
-from tests.support.records import PLAN_0_MS, record
+from tests.support.records import PLAN_0_MS, logged, record
 
 FAILED_OR_LOST = frozenset({Verdict.FAILED, Verdict.LOST})
 
@@ -187,35 +187,46 @@ async def test_job_log_has_the_runs_that_started_newest_start_first(runlog: RunL
     not_started = [record(5, status=Verdict.SKIPPED), record(6, status=Verdict.KILLED, start_ms=None, end_ms=None)]
     await runlog.write([late_start, *others, *not_started, record(7, job="another")])
     expected = [str(one.run_id) for one in (late_start, *reversed(others))]
-    assert [document["_id"] for document in await runlog.job_log("backup")] == expected
-    assert [document["_id"] for document in await runlog.job_log("backup", skip=1, limit=2)] == expected[1:3]
-    assert await runlog.job_log("backup", skip=100) == []
-    assert (await runlog.job_log("backup"))[0] == late_start.to_document()
+    assert list((await runlog.job_log("backup")).sizes) == expected
+    assert list((await runlog.job_log("backup", skip=1, limit=2)).sizes) == expected[1:3]
+    assert not (await runlog.job_log("backup", skip=100)).sizes
+    assert (await logged(runlog, "backup"))[0] == late_start.to_document()
 
 
 async def test_job_log_can_be_read_in_parts(runlog: RunLog) -> None:
-    await runlog.write([*(record(number) for number in range(6)), record(7, job="another")])
+    await runlog.write([*(record(number, output_bytes=number) for number in range(6)), record(7, job="another")])
     await runlog.write([record(8, status=Verdict.SKIPPED)])
-    assert len(await runlog.job_log_ids("backup")) == 6, "those that started"
-    ids = list(await runlog.job_log_ids("backup", skip=1, limit=4))
-    assert ids == [document["_id"] for document in await runlog.job_log("backup", skip=1, limit=4)]
+    assert len((await runlog.job_log("backup")).sizes) == 6, "those that started"
+    sizes = (await runlog.job_log("backup", skip=1, limit=4)).sizes
+    assert list(sizes.items()) == [(str(record(number).run_id), number) for number in (4, 3, 2, 1)]
+    ids = list(sizes)
     documents = await runlog.documents([*ids[2:], "removed@1#1", ids[0]])
-    assert [document["_id"] for document in documents] == [ids[2], ids[3], ids[0]]
-    assert documents[-1] == (await runlog.job_log("backup", skip=1, limit=1))[0]
+    assert documents == [record(number, output_bytes=number).to_document() for number in (2, 1, 4)]
+
+
+async def test_job_log_comes_in_one_where_no_output_is_longer_than_asked_for(runlog: RunLog) -> None:
+    whole = [record(number, output="x" * number, output_bytes=number) for number in range(1, 5)]
+    await runlog.write(whole)
+    expected = [one.to_document() for one in reversed(whole)]
+    assert (await runlog.job_log("backup", most_bytes=4)).documents == expected
+    log = await runlog.job_log("backup", most_bytes=3)
+    assert (log.documents, list(log.sizes.values())) == (None, [4, 3, 2, 1])
+    assert (await runlog.job_log("backup", skip=1, limit=2, most_bytes=3)).documents == expected[1:3]
+    assert (await runlog.job_log("backup", skip=4, most_bytes=3)).documents == []
 
 
 async def test_job_log_has_a_stable_order_where_runs_started_together(runlog: RunLog) -> None:
     together = [record(1, run_id=RunId("backup", f"r-{letter}"), start_ms=PLAN_0_MS) for letter in ("b", "c", "a")]
     await runlog.write(together)
     pages = [await runlog.job_log("backup", skip=skip, limit=1) for skip in range(3)]
-    assert [page[0]["_id"] for page in pages] == ["backup@r-c#1", "backup@r-b#1", "backup@r-a#1"]
+    assert [one for page in pages for one in page.sizes] == ["backup@r-c#1", "backup@r-b#1", "backup@r-a#1"]
 
 
 async def test_job_log_gives_big_outputs_whole(runlog: RunLog) -> None:
     outputs = [f"{number} " + "x" * 262_144 for number in range(70)]
     for number, output in enumerate(outputs):
         await runlog.write([record(number, output=output)])
-    documents = await runlog.job_log("backup", limit=1000, deadline_seconds=30)
+    documents = await logged(runlog, "backup", limit=1000)
     assert [document["output"] for document in documents] == outputs[::-1]
 
 
@@ -226,4 +237,5 @@ async def test_job_log_shows_what_the_parent_wrote(runlog: RunLog, shared_store:
     async with pymongo.AsyncMongoClient[dict[str, Any]](shared_store.uri) as client:
         await client[database]["log"].insert_one(dict(old))
     await runlog.write([record(1)])
-    assert [document["_id"] for document in await runlog.job_log("backup")] == [str(record(1).run_id), str(old_id)]
+    assert [document["_id"] for document in await logged(runlog, "backup")] == [str(record(1).run_id), str(old_id)]
+    assert (await runlog.job_log("backup", most_bytes=1000)).documents is None, "its output may have any length"

@@ -6,6 +6,8 @@ import json
 import tracemalloc
 from typing import Any
 
+import pytest
+
 from common.etcd import EtcdClient
 from common.protocol.keys import RunId
 from common.protocol.member import Member
@@ -127,21 +129,25 @@ async def test_log_skips_and_limits(manager: Managed) -> None:
     assert [document["planTime"] // HOUR_MS for document in page] == [21, 20]
 
 
-async def test_long_log_is_sent_as_it_is_read(manager: Managed) -> None:
+@pytest.mark.parametrize(("limit", "count", "size"), [("1000", 64, 2**18), ("20", 16, 2**20)])
+async def test_long_log_is_sent_as_it_is_read(manager: Managed, limit: str, count: int, size: int) -> None:
     """It is as long as its outputs are: neither the manager nor its event loop is to hold all of it."""
-    runs = [_run("job1", number * HOUR_MS, output=f"{number} " + "x" * 2**18) for number in range(1, 65)]
-    for start in range(0, len(runs), 16):
-        await manager.write(runs[start : start + 16])
+    runs = [
+        _run("job1", number * HOUR_MS, output=f"{number} " + "x" * size, output_bytes=size + 2)
+        for number in range(1, count + 1)
+    ]
+    for start in range(0, len(runs), 8):
+        await manager.write(runs[start : start + 8])
     tracemalloc.start()
     try:
-        response = await manager.http.get("/job/log", params={"name": "job1", "limit": "1000"})
+        response = await manager.http.get("/job/log", params={"name": "job1", "limit": limit})
         seen = b"".join([piece.replace(b"x", b"") async for piece in response.content.iter_any()])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     outputs = [document["output"] for document in json.loads(seen)["data"]]
-    assert outputs == [f"{number} " for number in range(64, 0, -1)]
-    assert peak < 24 * 2**20
+    assert outputs == [f"{number} " for number in range(count, 0, -1)]
+    assert peak < 12 * 2**20
 
 
 async def test_log_has_no_fire_that_did_not_run(manager: Managed) -> None:
