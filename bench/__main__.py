@@ -8,6 +8,7 @@ says nothing about goals. The other modules here (cron_next, house, spawn) are r
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib
 import json
 import os
@@ -26,6 +27,7 @@ from bench.tables import table
 from common.version import VERSION
 
 _HOME: Final = Path(bench.__file__).parent
+_INSTALLED: Final = ("cli", "common", "manager", "webroot", "worker")
 NAMES: Final = ("burst", "ontime", "cost", "scale", "failover", "logs")
 MORE: Final = ("told", "simulate", "looks", "limits", "million", "console")
 """How far it goes (docs/operate/scaling.md), and the console: they run only when they are named."""
@@ -41,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = [name for name in given.names if name not in NAMES + MORE]
     if unknown:
         parser.error(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(NAMES + MORE)}")
+    for folder in _INSTALLED:  # as installing does: a process that starts compiles nothing
+        compileall.compile_dir(_HOME.parent / folder, quiet=1)
     results: dict[str, Any] = {}
     for name in given.names or NAMES:
         results[name] = _measured(name, given.rounds, given.share)

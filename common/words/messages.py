@@ -36,10 +36,11 @@ class Messages:
     def __init__(self, templates: Mapping[str, str]) -> None:
         """``templates``: the English ones by their codes."""
         made = sorted((_Template(code, text) for code, text in templates.items()), key=lambda one: -one.weight)
-        usual = Counter(itertools.chain.from_iterable(one.words for one in made))
+        words = [_words(templates[one.code]) for one in made]
+        usual = Counter(itertools.chain.from_iterable(words))
         self._by_word = defaultdict[str, list[tuple[int, _Template]]](list)
-        for rank, template in enumerate(made):
-            rarest = min(template.words, key=lambda word: (usual[word], word), default="")
+        for (rank, template), own in zip(enumerate(made), words, strict=True):
+            rarest = min(own, key=lambda word: (usual[word], word), default="")
             self._by_word[rarest].append((rank, template))
 
     def of(self, text: str) -> Said | None:
@@ -52,15 +53,19 @@ class Messages:
         return None
 
 
+def _words(template: str) -> set[str]:
+    """Those that it says by itself. A text without the rarest of them need not be matched."""
+    return {word for word in _GAP.sub("\0", template).split() if "\0" not in word}
+
+
 class _Template:
+    __slots__ = ("_literals", "_names", "code", "weight")
+
     def __init__(self, code: str, text: str) -> None:
         self.code = code
         self._names = _GAP.findall(text)
-        with_gaps = _GAP.sub("\0", text)
-        self._literals = with_gaps.split("\0")
+        self._literals = _GAP.sub("\0", text).split("\0")
         self.weight = sum(map(len, self._literals))
-        self.words = {word for word in with_gaps.split() if "\0" not in word}
-        """Those that it says by itself. A text without the rarest of them need not be matched."""
 
     def match(self, text: str) -> dict[str, str] | None:
         """The values of its gaps; each ends at the first place where what follows it stands, so this is linear."""
