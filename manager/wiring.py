@@ -235,6 +235,7 @@ def make_parts(
         keys,
         runlog,
         presence,
+        watching.notices,
         name=name,
         renderer=Renderer(templates, etcd, keys, runlog, clock=clock, public_url=config.public_url),
         ways=_ways_of_notices(config, of_channels, run_now, clock),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -49,10 +49,13 @@ from manager.background.presence import Presence
 from manager.notices.plain import line
 from manager.notices.rendering import Renderer
 from manager.notices.ways import WITHIN_S, PutOffError, RefusedError, Result, Way
+from manager.watch.notices import NoticeRecords
 
 _log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 1.0
+_WITHOUT_CHANNELS_S: Final = 60.0
+"""Between two looks where there are none: a notice may wait for one that was removed, written by who is gone."""
 _AGAIN_S: Final = 1.0
 """After the log store or etcd did not answer."""
 _TAKEN_S: Final = 3.0
@@ -71,12 +74,29 @@ class TakenOverError(EtcronError):
     """The channel has another sender now, or may have: nothing was written, or sent."""
 
 
+class Looks:
+    """When a sender looks for what waits: always, but seldom where there are no channels and nothing was found."""
+
+    def __init__(self) -> None:
+        self._not_before_s = 0.0
+
+    def are_due(self, now_s: float, *, has_channels: bool, is_woken: bool) -> bool:
+        """Whether it looks now; what has woken it counts until a look has ended."""
+        if has_channels or is_woken:
+            self._not_before_s = now_s
+        return now_s >= self._not_before_s
+
+    def found(self, channels: Sequence[str], now_s: float) -> None:
+        """A look has ended, with these channels to serve."""
+        self._not_before_s = now_s if channels else now_s + _WITHOUT_CHANNELS_S
+
+
 class Sender:
     """Sends for all channels, beside any number of others."""
 
     def __init__(
-        self, etcd: EtcdClient, keys: Keys, runlog: RunLog, presence: Presence, *, name: str, renderer: Renderer,
-        ways: Mapping[ChannelKind, Way], clock: Clock,
+        self, etcd: EtcdClient, keys: Keys, runlog: RunLog, presence: Presence, records: NoticeRecords, *, name: str,
+        renderer: Renderer, ways: Mapping[ChannelKind, Way], clock: Clock,
     ) -> None:  # fmt: skip
         """``name``: of this process; ``presence`` shows to the others that it lives."""
         self._etcd = etcd
@@ -84,11 +104,13 @@ class Sender:
         self._runlog = runlog
         self._notices = runlog.notices
         self._presence = presence
+        self._records = records
         self._name = name
         self._renderer = renderer
         self._ways = ways
         self._clock = clock
         self._woken = asyncio.Event()
+        self._looks = Looks()
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._not_before: dict[str, float] = {}
         self.sent: dict[tuple[str, str], int] = {}
@@ -114,12 +136,16 @@ class Sender:
         prepared, forget_at, away = False, 0.0, False
         try:
             while True:
+                is_woken = self._woken.is_set()
                 self._woken.clear()
+                now = self._clock.monotonic()
+                is_due = self._looks.are_due(now, has_channels=self._records.has_channels, is_woken=is_woken)
                 try:
                     if not prepared:
                         await self._notices.prepare()
                         prepared = True
-                    await self._begin_turns()
+                    if is_due:
+                        await self._begin_turns()
                     if self._clock.monotonic() >= forget_at and not await self._notices.forget(self._clock.wall_ms()):
                         forget_at = self._clock.monotonic() + _FORGET_EVERY_S
                     away = False
@@ -147,6 +173,7 @@ class Sender:
             return  # others could not tell that we live
         now = self._clock.monotonic()
         channels = await self._notices.channels_to_serve()
+        self._looks.found(channels, now)
         self._not_before = {one: self._not_before[one] for one in channels if one in self._not_before}
         due = sorted((self._not_before.get(one, 0.0), one) for one in channels if one not in self._turns)
         for not_before, channel in due[: _AT_A_TIME - len(self._turns)]:

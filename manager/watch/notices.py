@@ -60,6 +60,11 @@ class NoticeRecords:
         for mirror in self._mirrors:
             await mirror.synced.wait()
 
+    @property
+    def has_channels(self) -> bool:
+        """Whether there is any, also where it cannot be read, or nothing has been read yet."""
+        return bool(self.channels or self._unreadable) or not self.are_read
+
     def has_channel(self, name: str) -> bool:
         """Whether there is one of this name, also where it cannot be read, or nothing has been read yet."""
         return name in self.channels or self._channels_at + name in self._unreadable or not self.are_read
