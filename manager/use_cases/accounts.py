@@ -137,7 +137,7 @@ class AccountService:
                     "people would take one for the other; choose another name"
                 )
             what, guards = f"there is a {kind.word} {name} now", none_written(prefix, revision)
-            if await records.write(what, f"{prefix}{name}", None, account.to_json(), deadline, guards):
+            if (await records.write(what, f"{prefix}{name}", None, account.to_json(), deadline, guards)).done:
                 return
             tries += 1
             await asyncio.sleep(growing_pause_s(tries))
@@ -160,7 +160,7 @@ class AccountService:
                 )
             after = change(before)
             guards = await records.guards_of_change(before, after)
-            if await records.write(f"{name} {what}", there.key, there, after.to_json(), deadline, guards):
+            if (await records.write(f"{name} {what}", there.key, there, after.to_json(), deadline, guards)).done:
                 return after
             tries += 1
             await asyncio.sleep(growing_pause_s(tries))
@@ -186,7 +186,7 @@ class AccountService:
             swept.sessions, swept.tokens = swept.sessions + len(sessions), swept.tokens + len(tokens)
             swept.bindings += len(bound)
             guards = edits.nothing_owned_since(records.keys, min(revision, bindings.revision))
-            if await records.write(f"{owner.name} is removed", there.key, there, None, deadline, guards):
+            if (await records.write(f"{owner.name} is removed", there.key, there, None, deadline, guards)).done:
                 return swept
             now = await records.etcd.get(there.key)
             if now is None:

@@ -43,7 +43,7 @@ class BindingService:
         binding = Binding(id=secrets.token_hex(6), subject=subject, grant=grant)
         document = binding.to_document() | {"createdMs": records.clock.wall_ms(), "createdBy": by}
         key, value = records.keys.binding(binding.id), msgspec.json.encode(document)
-        if not await records.write(f"{subject} has this binding now", key, None, value, records.deadline()):
+        if not (await records.write(f"{subject} has this binding now", key, None, value, records.deadline())).done:
             raise ConflictError("another binding has this id, by chance: try again")
         extra = {"action": "binding.added", "binding": binding.id, "subject": str(subject), "by": by}
         _log.info("%s is bound to the role %s", subject, grant.role, extra=extra)
@@ -57,7 +57,7 @@ class BindingService:
             if there is None:
                 raise NotFoundError(f"there is no binding {binding_id[:40]}")
             guards = await self._guards(there)
-            if await records.write(f"binding {binding_id} is removed", there.key, there, None, deadline, guards):
+            if (await records.write(f"binding {binding_id} is removed", there.key, there, None, deadline, guards)).done:
                 break
             tries += 1
             await asyncio.sleep(growing_pause_s(tries))

@@ -13,7 +13,7 @@ from functools import partial
 
 from common.access.rights import Rights, Role
 from common.clock import Clock
-from common.errors import ConflictError, NotFoundError, UnavailableError
+from common.errors import ConflictError, NotFoundError, OvertakenError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, Settled, growing_pause_s, settle
 from common.protocol import record_edits, roster
@@ -21,6 +21,7 @@ from common.protocol.drain import Drain
 from common.protocol.keys import Keys
 from common.protocol.member import is_worker_name
 from common.protocol.txn import KeyValue
+from manager.use_cases.records import OVERTAKEN
 
 _log = logging.getLogger(__name__)
 
@@ -91,15 +92,16 @@ class DrainService:
     async def _write(self, worker: str, there: KeyValue | None, wanted: Drain | None, deadline: float) -> Settled:
         """Where it was not carried out, another call was faster: look again."""
 
-        def late(why: str) -> str:
-            return f"it is not known whether {worker} is drained now: {why}. Look before you go on."
+        def in_doubt(error: Exception) -> str:
+            what = f"whether {worker} is drained now: etcd gave no answer ({error})"
+            return f"it is not known {what}. Look before you go on."
 
         value = None if wanted is None else wanted.to_json()
         txn = record_edits.put(self._keys.drain(worker), there, value)
-        patience = Patience.until(deadline, self._clock, lambda error: late(f"etcd gave no answer ({error})"))
+        patience = Patience.until(deadline, self._clock, in_doubt)
         settled = await settle(self._etcd, self._clock, txn, patience, partial(record_edits.earlier, txn, there, value))
         if not settled.done and self._clock.monotonic() > deadline:
-            raise UnavailableError(late("others changed it all the time"))
+            raise OvertakenError(OVERTAKEN)
         return settled
 
     async def forget(self, worker: str, *, by: str, rights: Rights) -> None:

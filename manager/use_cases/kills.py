@@ -12,9 +12,8 @@ from common.access.rights import Rights, Role
 from common.clock import Clock
 from common.errors import ForbiddenError, OvertakenError
 from common.etcd import EtcdClient
-from common.etcd.settle import Patience, settle
+from common.etcd.settle import Patience, UnsettledError, settle
 from common.jobs.reader import check_name
-from common.process.lifecycle import all_ended
 from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill, ask, earlier, look
@@ -68,7 +67,7 @@ class KillService:
         """Ask for the end of every run of this name that has begun; a later fire is never reached. Which these are.
 
         Only of those that the caller may end, by the labels that each carries. ForbiddenError: they may know of some,
-        or of the job, and may end none.
+        or of the job, and may end none. UnsettledError: some are asked to end, or may be, and not all.
         """
         check_name(name)
         await self._refuse_wrong_clock()
@@ -81,10 +80,17 @@ class KillService:
             async with limit:
                 return await self._put_kill(self._kill(run, by=by, at_ms=now_ms, reason=reason), deadline, there)
 
-        asked = await all_ended(ask(*one) for one in runs)
-        killed = tuple(run for (run, _), put in zip(runs, asked, strict=True) if put)
+        asked = await asyncio.gather(*(ask(*one) for one in runs), return_exceptions=True)
+        killed = tuple(run for (run, _), put in zip(runs, asked, strict=True) if put is True)
         for run in killed:
             _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
+        errors = [one for one in asked if isinstance(one, BaseException)]
+        error = next((one for one in errors if isinstance(one, UnsettledError)), errors[0] if errors else None)
+        if killed and isinstance(error, Exception):
+            some = f"{len(killed)} of {len(runs)} runs of {name} are asked to end"
+            raise UnsettledError(f"{some}; not the others, or it is not known: {error}") from error
+        if error is not None:
+            raise error
         return killed
 
     async def check(self, run: RunId, *, rights: Rights) -> bool:

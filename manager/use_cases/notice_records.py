@@ -112,12 +112,11 @@ class KeptRecords(Generic[T]):
                 raise ConflictError(f"there are {self._most:,} {self._what}s, which is the most: remove some")
             stored = self._stored(record, before, by)
             value = self._form.to_json(stored)
-            if await records.write(f"{self._what} {name} is saved", key, there, value, deadline, guards):
+            saved = await records.write(f"{self._what} {name} is saved", key, there, value, deadline, guards)
+            if saved.done:
                 extra = {"action": f"{self._what}.saved", self._what: name, "by": by}
                 _log.info("%s %s was saved by %s", self._what, name, by, extra=extra)
-                now = await records.etcd.get(key)
-                revision = 0 if now is None else now.mod_revision
-                return Kept(name=name, revision=revision, found=stored), before
+                return Kept(name=name, revision=saved.revision, found=stored), before
             tries += 1
             await asyncio.sleep(growing_pause_s(tries))
 
@@ -130,7 +129,7 @@ class KeptRecords(Generic[T]):
                 raise NotFoundError(self._missing(name))
             self._refuse_stale(name, there, if_match)
             guards = await judge(self.read(there).record)
-            if await records.write(f"{self._what} {name} is removed", there.key, there, None, deadline, guards):
+            if (await records.write(f"{self._what} {name} is removed", there.key, there, None, deadline, guards)).done:
                 extra = {"action": f"{self._what}.removed", self._what: name, "by": by}
                 _log.info("%s %s was removed by %s", self._what, name, by, extra=extra)
                 return self.read(there)

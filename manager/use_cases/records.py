@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from common.clock import Clock
-from common.errors import UnavailableError
+from common.errors import OvertakenError
 from common.etcd import EtcdClient
-from common.etcd.settle import Patience, settle
+from common.etcd.settle import Patience, Settled, settle
 from common.protocol import record_edits as edits
 from common.protocol.txn import Guards, KeyValue
+
+OVERTAKEN: Final = "nothing was done: others changed it all the time; try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +54,20 @@ class Records:
 
     async def write(
         self, what: str, key: str, there: KeyValue | None, value: bytes | None, deadline: float, guards: Guards = ()
-    ) -> bool:
-        """Whether it was carried out; else another call was faster, or a guard is false: look again.
+    ) -> Settled:
+        """Where it was not carried out, another call was faster, or a guard is false: look again.
 
-        UnavailableError: the time is over; its text says whether it may have been done.
+        OvertakenError: the time for that is over. UnsettledError: it may have been done.
         """
 
-        def late(why: str) -> str:
-            return f"it is not known whether {what}: {why}. Look before you go on."
+        def in_doubt(error: Exception) -> str:
+            return f"it is not known whether {what}: etcd gave no answer ({error}). Look before you go on."
 
         txn = edits.put(key, there, value, guards)
-        patience = Patience.until(deadline, self.clock, lambda error: late(f"etcd gave no answer ({error})"))
+        patience = Patience.until(deadline, self.clock, in_doubt)
         settled = await settle(self.etcd, self.clock, txn, patience, partial(edits.earlier, txn, there, value))
         if not settled.done and self.clock.monotonic() > deadline:
-            raise UnavailableError(late("others changed it all the time"))
+            raise OvertakenError(OVERTAKEN)
         if settled.done and settled.revision:
             await self._known(settled.revision)
-        return settled.done
+        return settled

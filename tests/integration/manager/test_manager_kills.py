@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from common.access.rights import OWNER
 from common.clock import SystemClock
+from common.errors import EtcdInDoubtError, UnavailableError
+from common.etcd import EtcdClient
+from common.etcd.settle import UnsettledError
 from common.protocol.keys import RunId
 from common.protocol.kill import Kill
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
-from common.protocol.txn import Txn
+from common.protocol.txn import Put, Txn, TxnResult
 from common.verdicts import Verdict
 from tests.support.managing import Managed, Place, managing
 from tests.support.proxy import Mode, Proxy
@@ -81,6 +85,36 @@ async def test_hundred_runs_of_one_job_are_killed(manager: Managed) -> None:
     for number in range(100):
         await put_run(manager, RunId.planned("j", now_ms - number), now_ms - 1000)
     assert len((await manager.post("/job/kill", name="j"))["killed"]) == 100
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ((None, UnavailableError("etcd is away"), EtcdInDoubtError("no answer")), "1 of 3 runs of j are asked to end"),
+        ((UnavailableError("etcd is away"), EtcdInDoubtError("no answer")), "may or may not be killed"),
+    ],
+)
+async def test_kills_that_may_have_been_asked_are_not_hidden_by_one_that_was_not(
+    place: Place, manager: Managed, errors: Sequence[Exception | None], said: str
+) -> None:
+    now_ms, service = SystemClock().wall_ms(), manager.parts.kills
+    runs = [RunId.planned("j", now_ms - 1000 * number) for number in range(len(errors), 0, -1)]
+    for run in runs:
+        await put_run(manager, run, now_ms - 1000)
+    failing = {manager.keys.kill(run): error for run, error in zip(runs, errors, strict=True)}
+
+    class Failing(EtcdClient):
+        async def txn(self, txn: Txn) -> TxnResult:
+            for operation in txn.then:
+                if isinstance(operation, Put) and (error := failing.get(operation.key)) is not None:
+                    raise error
+            return await super().txn(txn)
+
+    async with Failing([place.etcd]) as etcd:
+        service._etcd, service._patience_s = etcd, 0.0
+        with pytest.raises(UnsettledError, match=said):
+            await service.of_job("j", by="me", rights=OWNER)
+    assert set(await kills(manager)) == {run for run, error in zip(runs, errors, strict=True) if error is None}
 
 
 async def test_kill_whose_answer_is_lost_is_asked_again(place: Place) -> None:

@@ -106,6 +106,21 @@ async def test_change_of_what_somebody_else_has_changed_is_refused(ops: Managed)
     assert (await ops.get(f"{API}/channels/ops"))["kind"] == "email"
 
 
+async def test_revision_that_a_save_answers_is_its_own_where_another_save_came_right_after(ops: Managed) -> None:
+    records, key = ops.parts.channels.kept.records, ops.keys.channel("ops")
+
+    async def meanwhile(_: int) -> None:
+        saved = await ops.etcd.get(key)
+        assert saved is not None
+        await ops.etcd.put(key, saved.value)
+
+    known, records._known = records._known, meanwhile
+    response = await ops.http.put(f"{API}/channels/ops", json=MAIL)
+    records._known = known
+    again = await ops.http.put(f"{API}/channels/ops", json=HOOK, headers={"If-Match": response.headers["ETag"]})
+    await problem_of(again, 412)
+
+
 @pytest.mark.parametrize("host", [
     "127.0.0.1", "localhost", "10.1.2.3", "192.168.0.1", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]", "[fd00::1]",
     "0.0.0.0", "224.0.0.1",
