@@ -269,6 +269,8 @@ def test_a_command_of_a_killed_worker_has_its_grace_and_one_second(killed_ms: in
 
 _STORE_AWAY = fault("SIGSTOP for 1 s", "log store", 20_900, 21_500)
 _CUT_OFF = fault("etcd: reset for 60 s", "w1", 20_600, 80_000)
+_ETCD_AWAY = fault("SIGKILL of the leader", "etcd", 20_600, 20_750)
+_GONE = fault("the machine is gone for 60 s", "w1", 20_900, 80_000)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +279,9 @@ _CUT_OFF = fault("etcd: reset for 60 s", "w1", 20_600, 80_000)
         pytest.param([_CUT_OFF, _STORE_AWAY], True, id="cut off from etcd, and the log store away"),
         pytest.param([_CUT_OFF, fault("log store: swallow for 5 s", "w2", 20_900, 21_500)], True, id="for the steward"),
         pytest.param([_CUT_OFF], False, id="the log store could be asked"),
+        pytest.param([_ETCD_AWAY, _GONE, _STORE_AWAY], True, id="etcd away, and its machine gone before it is back"),
+        pytest.param([_ETCD_AWAY, _STORE_AWAY], False, id="etcd away, and back"),
+        pytest.param([_GONE, _STORE_AWAY], False, id="its machine gone after it could free the lock"),
         pytest.param([_STORE_AWAY], False, id="its worker could free the lock"),
         pytest.param([fault("etcd: reset for 60 s", "w2", 20_600, 80_000), _STORE_AWAY], False, id="another worker"),
         pytest.param([fault("etcd: reset for 60 s", "w1", 20_800, 80_000), _STORE_AWAY], False, id="cut off later"),

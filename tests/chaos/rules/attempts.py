@@ -4,13 +4,16 @@ not before its delay is over."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
-from tests.chaos.view import Id, Record, Run, View, Violation
+from tests.chaos.view import MACHINE_GONE, Id, Record, Run, View, Violation
 
 _EDIT_NEARBY_MS = 5000
 _GIVEN_UP_BEFORE_MS = 20_000
 """So long may pass between a verdict and the claim of the rerun: the session of another worker, a busy one."""
+_TOLD_AFTER_MS = 5_000
+"""So long after etcd is back a worker may still wait for the answer to what it told before."""
 _LONGEST_DELAY_S = 3600
 _WITH_ITS_WORKER = ("worker shutdown", "out of touch with etcd for too long")
 """Reasons of runs that were killed, and that nobody wished an end of."""
@@ -41,8 +44,16 @@ def _was_given_up_unasked(view: View, run: Run, following: Run, spec: dict[str, 
     ended_ms, given_up_ms = run.ends[0].wall_ms, record["claimTime"]
     faults = view.faults_between(ended_ms, given_up_ms)
     worker = run.ends[0].worker
+    went_ms = min(
+        (one.from_ms for one in faults if one.target == worker and one.what.startswith(MACHINE_GONE)), default=inf
+    )
     was_cut_off = any(
-        one.target == worker and one.what.startswith("etcd: ") and one.from_ms <= ended_ms for one in faults
+        one.from_ms <= ended_ms
+        and (
+            (one.target == worker and one.what.startswith("etcd: "))
+            or (one.target == "etcd" and went_ms <= one.until_ms + _TOLD_AFTER_MS)
+        )
+        for one in faults
     )
     may_be_asked_until_ms = given_up_ms - _GIVEN_UP_BEFORE_MS
     was_away = any(
