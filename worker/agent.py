@@ -307,7 +307,7 @@ class Agent:
     def run_given_up(self, run: Run) -> None:
         """Given up by the steward while out of touch: what held a lock is ended; what did not goes on, and comes late.
 
-        The record of one that has ended is in the spool already, and replaces `lost`.
+        The record of one that has ended is given to the spool already, and replaces `lost`.
         """
         self.parts.ending.forget(run.run_id)
         if run.phase is Phase.RUNNING:

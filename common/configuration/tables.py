@@ -90,7 +90,7 @@ class SharedConfig:
         ("127.0.0.1:2379",),
     )
     etcd_dial_timeout_ms: int = setting(
-        Key(name="etcdDialTimeout", kind=_MILLISECONDS, help="ms to wait for a connection to etcd", legacy=True), 5000
+        Key(name="etcdDialTimeout", kind=_MILLISECONDS, help="ms to wait for an answer of etcd", legacy=True), 5000
     )
     etcd_tls: TlsFiles | None = setting(
         Key(

@@ -76,7 +76,6 @@ class Audit:
         self._keeps_up = False
         self._asked_s: list[float] = []
         """When each call that the disk has not answered was made."""
-        """Since when the disk has been at it."""
         self._disk_fault: str | None = None
         self._delivery_fault: str | None = None
         self._head_fault: str | None = None

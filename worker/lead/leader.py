@@ -5,8 +5,8 @@
     steward --its clock is off--> candidate, where another worker takes fires; else it only measures clocks
 
 Every write of a duty compares the leadership and the session, so two stewards at once do no harm: the one that is no
-longer steward in etcd's eyes changes nothing. A duty that has very many to look at takes some of them in each turn
-(``RoundRobin``), so that a turn costs little and none is passed by for long.
+longer steward in etcd's eyes changes nothing. A duty of each second that has very many to look at takes some of them in
+each turn (``RoundRobin``), so that a turn costs little and none is passed by for long.
 """
 
 from __future__ import annotations
