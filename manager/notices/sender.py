@@ -23,7 +23,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from common.clock import Clock
-from common.errors import EtcdError, EtcronError, UnavailableError
+from common.errors import EtcdError, EtcronError, ForbiddenError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.notices.channels import CHANNEL, ChannelKind
 from common.notices.events import Event
@@ -273,7 +273,11 @@ class Sender:
         # A user who removes a channel ends the alert that it fails: one of the same name may fail anew.
         if noted.failing != state.failing or (kind and outcome.state is NoticeState.FAILED):
             documents = outbox_documents([_event_of(noted, outcome)], outcome.at_ms)
-            await _surely(partial(self._runlog.put_outbox, documents))
+            try:
+                await _surely(partial(self._runlog.put_outbox, documents))
+            except ForbiddenError as error:  # a message is not sent again and again for want of a right
+                extra = {"action": "outbox.forbidden", "channel": state.channel}
+                _log.error("whether channel %s fails is not told: %s", state.channel, error, extra=extra)
         # However long the log store is away: what a server has taken must not be sent again.
         await _surely(partial(self._write, noted))
         await self._notices.settle(outcome)

@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 
 from common.clock import SystemClock
+from common.errors import ForbiddenError
 from common.jobs.reader import parse_job
 from common.notices.channels import CHANNEL
 from common.notices.events import Event
@@ -26,6 +27,7 @@ from common.notices.notice import AlertedEvent, Notice, NoticeKind, NoticeState,
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
 from common.protocol.saved_job import SavedJob
+from common.runlog import RunLog
 from common.verdicts import EventKind, Verdict
 from manager.notices.email import Email
 from manager.notices.ways import ChannelSecrets, PutOffError, Tls
@@ -211,6 +213,19 @@ async def test_a_refusal_ends_at_once_is_an_event_and_can_be_sent_again(here: Se
     assert [(event.kind, event.subject) for event in events] == [
         (EventKind.NOTICES_FAILING, "ops"), (EventKind.RECOVERED, "notices-failing/ops"),
     ]  # fmt: skip
+
+
+async def test_a_message_is_not_sent_for_ever_where_the_log_store_takes_no_event_of_its_failure(
+    here: Sending, mail_server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forbidden(*_: object) -> None:
+        raise ForbiddenError("not the collection outbox")
+
+    monkeypatch.setattr(RunLog, "put_outbox", forbidden)
+    mail_server.answers = {"DATA": "554 spam"}
+    await here.mails_to(mail_server)
+    await here.put(failed())
+    await here.until(NoticeState.FAILED, failed(), error="554 spam")
 
 
 async def test_a_mail_server_that_is_away_or_hangs_is_tried_again(
