@@ -150,6 +150,26 @@ async def test_a_page_where_nothing_is_wrong_asks_once(console: Console, cluster
     await wait_until(asks_no_more, description="fires are not asked for again")
 
 
+async def test_a_tab_that_joins_asks_for_each_part_of_a_job_once_more(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    """What has happened since it asked no event tells it; the first that it is told is how the manager is."""
+    await cluster.save(name, "true", "@monthly")
+    asking = await Asking.new(console)
+    page = asking.page
+    await page.goto(f"/jobs/{name}")
+    await settled(page)
+    async with page.expect_response("**/api/v1/statistics?*"):
+        await page.locator("summary").filter(has_text="By day").click()
+    await asking.run_for(1_000)
+    before = len(asking.asked)
+    await page.evaluate("tell('health', { etcd: 'ok', logStore: 'ok' })")
+    await asking.run_for(COUNTED_BY_THEN_MS)
+    found = asking.asked[before:]
+    for part in (f"/jobs/{name}", f"/jobs/{name}/notifications", f"/jobs/{name}/durations", "/statistics"):
+        assert any(url.partition("?")[0].endswith(part) for url in found), (part, found)
+
+
 async def test_what_nobody_looks_at_is_not_asked_for_again_though_it_failed(
     console: Console, cluster: Cluster, name: str
 ) -> None:

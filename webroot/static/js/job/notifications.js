@@ -27,7 +27,7 @@ export function showNotifications(name) {
   delegate(byId("alert"), "click", "[data-silence]", async ({ dataset: { silence: what } }) => {
     if (await silence([name], what)) void told.now();
   });
-  on(["again"], () => told.soon());
+  on(["again", "health"], () => told.soon());
   on(["runs"], ({ jobs }) => name in jobs && told.changed());
   on(["jobs"], ({ all, names = [] }) => (all || names.includes(name)) && told.soon());
   return told.now();

@@ -21,7 +21,7 @@ export function showStatisticsWhenOpened(name) {
   const days = new Refresher((signal) => load(name, signal, () => days.later()), COUNTED_MS, isOpen);
   details.addEventListener("toggle", () => isOpen() && void days.now());
   on(["runs"], ({ jobs }) => isOpen() && name in jobs && days.changed());
-  on(["again"], () => isOpen() && days.changed());
+  on(["again", "health"], () => isOpen() && days.changed());
 }
 
 /** @param {string} name @param {AbortSignal} signal @param {() => unknown} later */

@@ -13,8 +13,8 @@ let before = Promise.resolve();
 export const status = { state: "connecting", sinceMs: Date.now(), health: /** @type {any} */ (null) };
 
 /**
- * Events by name: `jobs`, `runs`, `workers`, `health`, `failing` (how many jobs do); `again` when anything may have changed (a connection is back, or
- * it is time to ask); `status` when `status` has changed.
+ * Events by name: `jobs`, `runs`, `workers`, `health` (also told to a tab that joins others: what came since it asked it has not heard), `failing` (how
+ * many jobs do); `again` when anything may have changed (a connection is back, or it is time to ask); `status` when `status` has changed.
  * @param {string[]} names
  * @param {Listener} listener
  */

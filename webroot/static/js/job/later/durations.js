@@ -41,7 +41,7 @@ export class Durations {
     this.show = chart(byId("durations"), { id: "durations", title: t("durations.title"), extra: this.periods });
     this.loading = new Refresher((signal) => this.load(signal), EVERY_MS, isOpen);
     on(["runs"], ({ jobs }) => name in jobs && isOpen() && this.loading.changed());
-    on(["again"], () => isOpen() && this.loading.soon());
+    on(["again", "health"], () => isOpen() && this.loading.soon());
   }
 
   /** It is looked at. */
