@@ -21,7 +21,7 @@ async def test_unexpected_error_has_a_reference_and_no_traceback(
     async def broken() -> None:
         raise RuntimeError("a secret detail")
 
-    for read in ("live", "workers"):
+    for read in ("live", "fleet"):
         monkeypatch.setattr(type(manager.parts.inventory), read, lambda _: broken())
     message = await refusal_of(await manager.http.get("/worker/list"), 500)
     problem = await problem_of(await manager.http.get("/api/v1/workers"), 500)
@@ -94,7 +94,7 @@ async def test_handler_that_hangs_is_ended(place: Place, monkeypatch: pytest.Mon
         await asyncio.Event().wait()
 
     async with managing(place, apiReadTimeout=100, apiWriteTimeout=100) as manager:
-        monkeypatch.setattr(type(manager.parts.inventory), "workers", hang)
+        monkeypatch.setattr(type(manager.parts.inventory), "fleet", hang)
         monkeypatch.setattr(type(manager.parts.kills), "of_job", hang)
         problem = await problem_of(await manager.http.get("/api/v1/workers"), 503)
         assert problem["code"] == "timeout"
