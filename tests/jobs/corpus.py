@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cli.manifests.files import read_manifests
 from cli.manifests.yaml_text import read_documents
@@ -14,6 +14,13 @@ from tests.unit.test_job_reader import BAD, GOOD
 
 ROOT = Path(__file__).resolve().parents[2]
 Document = dict[str, Any]
+T = TypeVar("T")
+
+_GIVEN_OF_1000: Final = 66
+_ODD_OF_1000: Final = 26
+"""Of a field in a job: some 2.5 are as they should be, and 1.1 are not."""
+_DEEP_OF_1000: Final = 21
+"""Of these, so many are odd within an object that has members of its own."""
 
 _TRIGGERS: Final[tuple[Document, ...]] = (
     {"cronExpr": "0 30 2 * * * *"}, {"cronExpr": ["@daily", "0 0 12 ? * MON-FRI *"]}, {"cronExpr": "H H * * *"},
@@ -56,6 +63,11 @@ _ODD: Final[tuple[Any, ...]] = (
     {"onExitCodes": [1, 1, 300]},
     {"x" * 129: "y"}, {"a": ["b", 5]}, {"a": "z" * 4097},
 )  # fmt: skip
+_MEMBERS: Final = dict.fromkeys(
+    ("misfire", "retry"),
+    ("policy", "graceSeconds", "windowSeconds", "limit", "delaySeconds", "backoff", "maxDelaySeconds", "jitter",
+     "onExitCodes", "otherWorker"),
+)  # fmt: skip
 
 
 def known() -> Iterator[Document]:
@@ -69,18 +81,23 @@ def known() -> Iterator[Document]:
 
 
 def made_up(number: int, *, seed: int = 1) -> Iterator[Document]:
-    """So many jobs, always the same: some fields, of which up to three are not what they should be."""
-    chance = random.Random(seed)
-    names = [*_VALUES, "cronExpr", "every", "offset", "after", "at"]
-    for _ in range(number):
-        job: Document = {"name": "job", "command": "true", **chance.choice(_TRIGGERS)}
-        for name in chance.sample(list(_VALUES), chance.randrange(6)):
-            job[name] = chance.choice(_VALUES[name])
-        for name in chance.sample(names, chance.choice((0, 0, 1, 1, 1, 2, 3))):
-            odd = chance.choice(_ODD)
-            if name in ("misfire", "retry") and chance.random() < 0.8:
-                member = chance.choice(("policy", "graceSeconds", "windowSeconds", "limit", "delaySeconds", "backoff",
-                                        "maxDelaySeconds", "jitter", "onExitCodes", "otherWorker"))  # fmt: skip
-                odd = {member: odd}
-            job[name] = odd
+    """So many jobs, always the same: some fields, of which some are not what they should be.
+
+    What a job has of a field hangs on its number and that field alone: a new field changes those jobs that have it.
+    """
+    names = dict.fromkeys([*_VALUES, "cronExpr", "every", "offset", "after", "at"], ()) | _VALUES
+    for job_number in range(number):
+        job: Document = {"name": "job", "command": "true", **_drawn(f"{seed} {job_number}", _TRIGGERS)}
+        for name, values in names.items():
+            draw = f"{seed} {job_number} {name}"
+            chance = zlib.crc32(draw.encode()) % 1000
+            if chance < _ODD_OF_1000:
+                odd = _drawn(f"{draw} odd", _ODD)
+                job[name] = {_drawn(draw, _MEMBERS[name]): odd} if name in _MEMBERS and chance < _DEEP_OF_1000 else odd
+            elif chance < _ODD_OF_1000 + _GIVEN_OF_1000 and values:
+                job[name] = _drawn(draw, values)
         yield job
+
+
+def _drawn(draw: str, values: Sequence[T]) -> T:
+    return values[zlib.crc32(f"{draw} value".encode()) % len(values)]

@@ -2,7 +2,8 @@
 
 `readings.txt` has a digest of each reading: of the jobs and mistakes that the documentation, the examples and the tests
 know, by a digest of the job, and of the made-up ones, by their number. It was first written by the reader that there
-was before the fields of a job were defined once.
+was before the fields of a job were defined once. A new field changes those jobs alone that have it, and messages that
+list all fields.
 """
 
 from __future__ import annotations

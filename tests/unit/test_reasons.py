@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ FOLDERS = ("worker/", "common/protocol/", "common/clocks/", "common/notices/", "
            "manager/watch/", "manager/cluster/")  # fmt: skip
 GIVEN = {"reason", "why", "err", "problem", "not_accepting", "late", "error"}
 ASKED = re.compile(r"why|reason|fault|refus|in_words|off_by|admit")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SAYING = {"missed", "lost", "killed", "set", "_event", "_admit"}
 RAISING = {
     *(
@@ -47,6 +50,11 @@ NOT_SHOWN = {
     "the wall clock went back behind its time": "it is tried again",
     "not from a launcher: X1": "a fault of the program",
     "its run has not waited for it": "likewise", "X1 is running already": "likewise",
+    "a session was opened": "of the log", "the membership changed": "likewise", "the clock jumped": "likewise",
+    "decides again": "likewise", "etcd was out of reach": "likewise", "damaged from here on": "likewise",
+    "its file is gone, with all from here on": "likewise", "it does not answer": "of a guardian, for the log",
+    "it does not listen": "likewise", "it has ended": "likewise",
+    "for a reason that nobody foresaw: X1": "a part of what is said",
     "the executor is closed": "of a worker that stops", "the spool is closed: its worker stops": "likewise",
 }  # fmt: skip
 SAYS = """
@@ -61,13 +69,28 @@ _COMMANDS = re.compile(r"`[^`]*`|\([^)]*\)|etcron( [a-z]+)+")
 _ENGLISH = re.compile(r"[a-z]{3,} [a-z]{2,}", re.IGNORECASE)
 
 
+@cache
+def _places() -> Mapping[str, frozenset[int]]:
+    """By the name of a function: where it is given a reason by place."""
+    found: dict[str, frozenset[int]] = {}
+    for function in (one for path in _paths() for one in NODES[path] if isinstance(one, FUNCTIONS)):
+        names = [one.arg for one in function.args.args if one.arg not in ("self", "cls")]
+        places = frozenset(place for place, name in enumerate(names) if name in GIVEN)
+        found[function.name] = found.get(function.name, frozenset()) | places
+    return found
+
+
+def _paths() -> Iterator[Path]:
+    return (path for path in TREES if str(path).startswith(FOLDERS))
+
+
 def _given(function: ast.AST, name: str, *, raises: bool) -> Iterator[ast.expr]:
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
             yield from (one.value for one in node.keywords if one.arg in GIVEN)
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called in SAYING:
-                yield from node.args
+            places = range(len(node.args)) if called in SAYING else _places().get(called, ())
+            yield from (node.args[place] for place in places if place < len(node.args))
         elif isinstance(node, ast.Assign):
             names = {getattr(one, "id", getattr(one, "attr", "")) for one in node.targets}
             yield from [node.value] if any(re.fullmatch("_?(fault|reason|why)", one) for one in names) else []
@@ -83,12 +106,10 @@ def _given(function: ast.AST, name: str, *, raises: bool) -> Iterator[ast.expr]:
 def emitted() -> dict[str, str]:
     """The texts, with ``X1`` for what is known only when they are said; and where each is written."""
     found: dict[str, str] = {}
-    for path, tree in TREES.items():
-        of = str(path)
-        if not of.startswith(FOLDERS):
-            continue
+    for path in _paths():
+        of, tree = str(path), TREES[path]
         constants = assigned(ast.Module([one for one in tree.body if isinstance(one, ast.Assign | ast.AnnAssign)], []))
-        for function in (one for one in NODES[path] if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)):
+        for function in (one for one in NODES[path] if isinstance(one, FUNCTIONS)):
             known = constants | assigned(function)
             for value in _given(function, function.name, raises=of in RAISING):
                 for text in texts_of(value, known):
