@@ -80,7 +80,7 @@ class Settlement:
     ``_changed``         runs whose keys were not as believed                              ``_look_again``
     ===================  ================================================================  ============================
 
-    `lost_to_others` takes a run out of ``_waiting``, ``_ending`` and ``_refused_ending``.
+    `lost_to_others` takes a run out of ``_waiting``, ``_ending`` and ``_refused_ending``, from there to ``_late``.
     """
 
     def __init__(
@@ -123,6 +123,8 @@ class Settlement:
         self._finals: dict[RunId, int] = {}
         self._waiting: dict[RunId, Run | None] = {}
         self._late: list[RunRecord] = []
+        self._spool_refuses = False
+        """It has refused a record since it was last said to take them."""
         self._in_keys: dict[RunId, tuple[RunRecord, int]] = {}
         self._ending: dict[RunId, Run] = {}
         self._refused_ending: dict[RunId, tuple[Run, RunRecord]] = {}
@@ -172,6 +174,7 @@ class Settlement:
 
     def spool_takes(self) -> None:
         """The spool takes records again: what it has refused comes to it now."""
+        self._spool_refuses = False
         late, self._late = self._late, []
         for record in late:
             self.deliver_late(record)
@@ -199,8 +202,10 @@ class Settlement:
         """The run key is not this worker's any more: the steward has given the run up as lost."""
         extra = {"action": "run.lost_to_others", "run": str(run.run_id)}
         _log.warning("%s was given up as lost while this worker was out of touch", run.run_id, extra=extra)
-        for waiting in (self._waiting, self._ending, self._refused_ending):
+        for waiting in (self._waiting, self._ending):
             waiting.pop(run.run_id, None)
+        if (refused := self._refused_ending.pop(run.run_id, None)) is not None:
+            self._late.append(refused[1])
         self._table.forget(run)
 
     @property
@@ -256,6 +261,7 @@ class Settlement:
             self._wait_for_store(record.run_id, run)
 
     def _on_refused(self, run: Run | None, record: RunRecord, error: EtcronError) -> None:
+        self._spool_refuses = True
         self._on_spool(str(error))
         short = record.without_output(f"the spool refused its output: {error}")
         if run is not None and run.is_ending:
@@ -309,6 +315,8 @@ class Settlement:
             run.unlocked |= run.entry.locked and not owns_lock(result.key(1), run.fence)
         self._table.forget(run)
         self._on_unlocked(run.run_id.job)
+        if not self._spool_refuses:  # it was mended while etcd was waited for
+            self.spool_takes()
 
     # Writing
 

@@ -10,8 +10,11 @@ from common.clock import SystemClock
 from common.protocol.run import EntryState, RunRecord
 from common.protocol.txn import Delete, Txn
 from common.verdicts import Verdict
+from tests.support.dead_mount import DeadMount
 from tests.support.disks import full_disk
+from tests.support.proxy import Mode, Proxy
 from tests.support.records import record
+from tests.support.unendable import leaves
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 
@@ -80,6 +83,63 @@ async def test_record_of_a_run_that_was_given_up_meanwhile_comes_late_once_there
             await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.LOST)])
             await world.etcd.txn(Txn([], [Delete(world.keys.run(run_id)), Delete(world.keys.lock("job"))]))
             gate.touch()
+            await wait_until(lambda: len(worker.parts.table) == 0, description="it is not this worker's any more")
+
+        async def came_late() -> bool:
+            return bool((await world.record(run_id))["status"] == "failed")
+
+        await wait_until(came_late, description="its record has replaced the verdict")
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+async def test_record_comes_where_its_disk_has_room_again_before_etcd_is_back(
+    place: Place, world: World, tmp_path: Path, is_given_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.lead.lost_runs.FINAL_PATIENCE_S", 3600)  # it is its own worker that delivers it
+    async with Proxy(place.etcd) as proxy, working(place, etcd=proxy.endpoint) as worker:
+        await worker.deciding()
+        worker.parts.spool_watch._every_s = 0.1
+        gate = tmp_path / "gate"
+        job = await world.save("job", f"while [ ! -e {gate} ]; do sleep 0.02; done; exit 3")
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: run_id in worker.running(), description="it runs")
+
+        def is_full() -> bool:
+            return "disk is full" in (worker.agent.describe().problem or "")
+
+        with full_disk(worker.agent._spool.size_bytes + 50):
+            proxy.set(Mode.RESET)
+            if is_given_up:
+                await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.LOST)])
+                await world.etcd.txn(Txn([], [Delete(world.keys.run(run_id)), Delete(world.keys.lock("job"))]))
+            gate.touch()
+            await wait_until(is_full, description="its record is refused")
+        await wait_until(lambda: not is_full(), description="there is room again")
+        proxy.set(Mode.PASS)
+
+        async def came() -> bool:
+            return bool((await world.record(run_id))["status"] == "failed")
+
+        await wait_until(came, description="its record is there")
+        await wait_until(lambda: not worker.parts.settlement.unsettled, description="all is settled")
+        assert await world.entries() == {}
+
+
+async def test_record_of_a_run_that_was_ending_when_it_was_given_up_comes_late_once_there_is_room(
+    place: Place, world: World, mount: DeadMount
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        worker.parts.spool_watch._every_s = 0.1
+        job = await world.save(command=leaves(mount, "exit 3"), killGraceSeconds=0.1)
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
+        with full_disk(worker.agent._spool.size_bytes + 50):
+            (mount.directory.parent / "go").touch()
+            await wait_until(lambda: not worker.is_deciding(), description="its record is refused")
+            await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.LOST)])
+            await world.etcd.txn(Txn([], [Delete(world.keys.run(run_id)), Delete(world.keys.lock("job"))]))
+            await world.etcd.lease_revoke(worker.session.lease_id)
             await wait_until(lambda: len(worker.parts.table) == 0, description="it is not this worker's any more")
 
         async def came_late() -> bool:
