@@ -26,13 +26,15 @@ from common.protocol.member import Beat
 from common.protocol.run import OUT_OF_TOUCH
 from common.protocol.signatures import Trust
 from common.runlog import RunLog
+from common.verdicts import Verdict
 from worker.admission import Reason
 from worker.data_directory import DataDirectory
 from worker.launch import Outcome, StopOrder
+from worker.launcher.unstartable import NotNowError
 from worker.members import LooksAfresh
 from worker.parts import Parts
 from worker.record.delivery import prepare_log_store
-from worker.record.records import run_record
+from worker.record.records import NOT_STARTED, not_started_record, run_record
 from worker.run.leftovers import end_leftovers, groups_of, look_for_leftovers
 from worker.run.shortage import once_possible
 from worker.runs import Phase, Run
@@ -288,6 +290,17 @@ class Agent:
             settlement.settle(run, record)
         else:
             settlement.deliver_late(record)
+        self.slot_free()
+
+    def run_not_started(self, run_id: RunId, why: NotNowError) -> None:
+        """Nothing of it was started, after all; and nothing will be of one that was given up meanwhile."""
+        if (run := self._given_up.pop(run_id, None)) is None:
+            self.parts.dispatcher.not_started(run_id, why)
+            return
+        now_ms, host = self._clock.wall_ms(), self._identity.host
+        record = not_started_record(run, status=Verdict.MISSED, reason=NOT_STARTED, now_ms=now_ms, host=host)
+        self.parts.table.ended(run, self._clock.monotonic())
+        self.parts.settlement.deliver_late(record)
         self.slot_free()
 
     def run_over(self, run_id: RunId, given_up: str | None) -> None:

@@ -38,7 +38,7 @@ from worker.launch import Launch
 from worker.launcher.unstartable import NotNowError
 from worker.members import Members
 from worker.plan.cues import Alarm
-from worker.record.records import not_started_record
+from worker.record.records import NOT_STARTED, not_started_record
 from worker.record.settlement import Settlement
 from worker.record.unlocking import Steps
 from worker.refusals import Refusals
@@ -211,7 +211,7 @@ class Dispatcher:
         if kill is not None:
             self._end_unstarted(run, Verdict.KILLED, "before start", kill=kill)
         elif now_ms > run.start_by_ms and not self._admission.is_clock_off:
-            self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
+            self._end_unstarted(run, Verdict.MISSED, NOT_STARTED)
         elif not self._admission.starts_claimed:
             self._to_hand_on.append(run)
         elif run.lacks_secrets:  # it was to be handed on, and is not any more
@@ -363,7 +363,7 @@ class Dispatcher:
             # A user has deleted its lock by hand: the job is not its any more, and waiting would not bring it back.
             extra = {"action": "run.lock_gone", "run": str(run.run_id)}
             _log.warning("%s is not started: its lock is not its own any more", run.run_id, extra=extra)
-            self._end_unstarted(run, Verdict.MISSED, "claimed, not started: its lock was taken from it")
+            self._end_unstarted(run, Verdict.MISSED, f"{NOT_STARTED}: its lock was taken from it")
         else:
             await self._later(run)  # re-adopted meanwhile
 

@@ -32,6 +32,7 @@ from worker.kills import Kills
 from worker.launch import Outcome
 from worker.launcher.accounts import isolates
 from worker.launcher.link import Launcher
+from worker.launcher.unstartable import NotNowError
 from worker.lead.chains import Chains
 from worker.lead.clock_keeping import ClockKeeping
 from worker.lead.give_ups import GiveUps
@@ -86,6 +87,7 @@ class Events(Protocol):
     ``kill_wished``         kills                        executor, dispatcher
     ``run_ended``           executor                     table, settlement, tails; ending, where something is left of it
     ``run_stuck``           executor                     table
+    ``run_not_started``     executor                     dispatcher; table and settlement, of one that was given up
     ``run_over``            ending                       settlement, or adoption: of a former life
     ``run_given_up``        adoption                     ending, executor
     ``run_past_deadline``   guardian                     executor
@@ -112,6 +114,7 @@ class Events(Protocol):
     def kill_wished(self, kill: Kill) -> None: ...
     def run_ended(self, outcome: Outcome) -> None: ...
     def run_stuck(self, run_id: RunId) -> None: ...
+    def run_not_started(self, run_id: RunId, why: NotNowError) -> None: ...
     def run_over(self, run_id: RunId, given_up: str | None) -> None: ...
     def run_given_up(self, run: Run) -> None: ...
     def run_past_deadline(self, run_id: RunId, by_guardian: bool) -> bool: ...
@@ -258,7 +261,7 @@ class Parts:
         self.executor = Executor(
             launcher=self.launcher, worker=identity.worker, instance=identity.instance, path=config.path,
             shell=config.bash_path, clock=clock, on_end=events.run_ended,
-            on_not_now=lambda run_id, why: self.dispatcher.not_started(run_id, why), on_stuck=events.run_stuck,
+            on_not_now=events.run_not_started, on_stuck=events.run_stuck,
             guard=self.guardian,
             end_dates=EndDates(clock, is_vouched_for=lambda: self.clock_check.is_vouched_for),
         )  # fmt: skip

@@ -13,6 +13,8 @@ from common.verdicts import Verdict
 from worker.launch import Outcome
 from worker.runs import Run
 
+NOT_STARTED: Final = "claimed, not started"
+"""Why a claimed run is missed."""
 _WORTH_FORGETTING: Final = 256
 """Characters of an output: shorter ones are cheaper to keep in memory than to copy the record for."""
 

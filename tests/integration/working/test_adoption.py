@@ -16,8 +16,10 @@ from common.protocol.keys import RunId, Watched
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunRecord, final_entry
 from common.protocol.txn import Put, Txn
+from common.timings import STAMP_VALID_S
 from common.verdicts import Verdict
 from tests.support.cluster import Process
+from tests.support.dead_mount import DeadMount
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -28,7 +30,9 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 LONG = "sleep 60"
 
 
-async def started(worker: Working, world: World, command: str = LONG, *, name: str = "job", **fields: Any) -> RunId:
+async def started(
+    worker: Working, world: World, command: str | list[str] = LONG, *, name: str = "job", **fields: Any
+) -> RunId:
     """A run of a job that this worker has started."""
     job = await world.save(name, command, **fields)
     run_id = await world.ask(job, SystemClock().wall_ms(), name=name)
@@ -99,6 +103,30 @@ async def test_a_given_up_run_without_a_lock_goes_on_and_can_be_killed(place: Pl
         assert worker.running() == [run_id]
         await world.kill(run_id)
         await wait_until(lambda: worker.running() == [], description="it is killed")
+
+
+async def test_a_given_up_run_that_hung_before_its_command_was_executed_gives_its_slot_back(
+    place: Place, world: World, mount: DeadMount
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        env = {"PATH": f"{mount.directory}:/usr/bin"}
+        run_id = await started(worker, world, ["echo"], overlap="allow", env=env)
+        run = worker.parts.table.get(run_id)
+        assert run is not None
+        await give_up(world, run_id)
+        await lose_session(worker, world)
+        assert worker.running() == [run_id]
+        limit = run.sent + STAMP_VALID_S
+        await wait_until(lambda: SystemClock().boottime() > limit, description="the limit of its start is over")
+        mount.come_back()
+
+        async def replaced() -> bool:
+            return bool((await world.record(run_id))["status"] == "missed")
+
+        await wait_until(replaced, description="its record replaces `lost`")
+        assert (await world.record(run_id))["reason"] == "claimed, not started"
+        assert (worker.parts.table.running, worker.parts.table.free_slots) == (0, 4)
 
 
 async def test_a_kill_that_came_between_two_sessions_counts(place: Place, world: World) -> None:
