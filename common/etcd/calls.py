@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import Any
 
 from common.clock import Clock
@@ -115,9 +116,9 @@ class Calls:
         self._timeout_s = timeout_s
         self._clock = clock
 
-    async def read(self, method: str, request: Any, *, what: str) -> Any:
+    async def read(self, method: str, request: Any, *, what: str, within_s: float = inf) -> Any:
         """The answer of whichever member answers; UnavailableError: none did, EtcdRefusedError: one refused."""
-        deadline = self._deadline()
+        deadline = min(self._deadline(), self._clock.monotonic() + within_s)
         why: dict[str, str] = {}
         while (channel := await self._endpoints.connected(deadline, avoid=why)) is not None:
             last = len(why) + 1 >= len(self._endpoints.addresses)

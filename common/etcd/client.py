@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from math import inf
 from types import TracebackType
 from typing import Self
 
@@ -109,13 +110,13 @@ class EtcdClient:
 
     # Reading
 
-    async def get(self, key: str, *, revision: int = 0) -> KeyValue | None:
+    async def get(self, key: str, *, revision: int = 0, within_s: float = inf) -> KeyValue | None:
         """The key as it is now, or was at `revision`; None: it does not exist.
 
-        EtcdCompactedError: that revision has been compacted away.
+        EtcdCompactedError: that revision has been compacted away. ``within_s``: where the client's timeout is too long.
         """
         request = _rpc.messages.RangeRequest(key=to_bytes(key), revision=revision)
-        response = await self._calls.read("range", request, what=f"get {key}")
+        response = await self._calls.read("range", request, what=f"get {key}", within_s=within_s)
         return key_value(response.kvs[0]) if response.kvs else None
 
     async def get_many(self, keys: Sequence[str]) -> dict[str, KeyValue]:

@@ -27,7 +27,7 @@ from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Put, Txn
 _log = logging.getLogger(__name__)
 
 KEEP_ALIVES_PER_TTL = 4
-"""So that three in a row may be lost, and keep-alive x 3 < ttl holds."""
+"""Each is waited for as long as it is to the next: two in a row may be lost, and keep-alive x 3 < ttl holds."""
 _RETRY_S = 0.2
 """The pause after a keep-alive that was not confirmed."""
 
@@ -64,7 +64,7 @@ class Session:
         self._clock = clock
         self._value = value
         self._stream: Stream | None = None
-        self._writing = asyncio.Lock()
+        self._writing = asyncio.Lock()  # of new values, each after the one before
         self._missing = False  # whether the last keep-alive was not answered
         self._woken = asyncio.Event()  # once it has ended, or is to be confirmed
         self.lease_id = lease.id
@@ -138,8 +138,9 @@ class Session:
         try:
             while not self.ended.is_set():
                 confirmed = await self._keep_alive()
+                left_s = self.ttl_s / KEEP_ALIVES_PER_TTL - self.silent_s if confirmed else 0
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self.ttl_s / KEEP_ALIVES_PER_TTL if confirmed else _RETRY_S):
+                    async with asyncio.timeout(max(left_s, _RETRY_S)):
                         await self._woken.wait()
                 self._woken.clear()
         finally:
@@ -223,21 +224,23 @@ class Session:
         return bool(answer.TTL > 0)
 
     async def _key_attached(self) -> bool:
-        """Whether the session's key is there and under the lease; a detached one is put again first."""
-        async with self._writing:
-            kv = await self._client.get(self.key)
-            if kv is None:
-                self._end(SessionEnd.KEY_GONE)
-            elif kv.create_revision != self.incarnation:
-                self._end(SessionEnd.KEY_TAKEN)
-            elif kv.lease == self.lease_id:
-                return True
-            else:
-                extra = {"action": "session.detached", "key": self.key}
-                _log.warning("session key %s was detached from its lease; it is put again", self.key, extra=extra)
-                compare = mod_revision_is(self.key, kv.mod_revision)
-                result = await self._client.txn(Txn([compare], [Put(self.key, self._value, self.lease_id)]))
-                return result.succeeded
+        """Whether the session's key is there and under the lease; a detached one is put again first.
+
+        Asked for half a TTL at most: the lease must not end because the next keep-alive waits for the answer.
+        """
+        kv = await self._client.get(self.key, within_s=self.ttl_s / 2)
+        if kv is None:
+            self._end(SessionEnd.KEY_GONE)
+        elif kv.create_revision != self.incarnation:
+            self._end(SessionEnd.KEY_TAKEN)
+        elif kv.lease == self.lease_id:
+            return True
+        else:
+            extra = {"action": "session.detached", "key": self.key}
+            _log.warning("session key %s was detached from its lease; it is put again", self.key, extra=extra)
+            compare = mod_revision_is(self.key, kv.mod_revision)
+            result = await self._client.txn(Txn([compare], [Put(self.key, self._value, self.lease_id)]))
+            return result.succeeded
         return False
 
     # Ending

@@ -68,6 +68,18 @@ async def test_a_frozen_server_is_given_up_at_the_deadline(own_etcd: EtcdServer)
         await wait_until(lambda: works(client), description="the thawed server is used again")
 
 
+async def test_a_read_whose_caller_has_less_time_is_given_up_sooner(shared_etcd: EtcdServer) -> None:
+    async with (
+        Proxy(shared_etcd.endpoint) as proxy,
+        EtcdClient([proxy.endpoint], timeout=3600, clock=SystemClock()) as patient,
+    ):
+        await patient.get("a")
+        proxy.set(Mode.SWALLOW)
+        async with asyncio.timeout(60):
+            with pytest.raises(UnavailableError, match="DEADLINE_EXCEEDED"):
+                await patient.get("a", within_s=0.2)
+
+
 async def test_readers_that_go_away_do_not_take_etcd_with_them(own_etcd: EtcdServer, own_client: EtcdClient) -> None:
     """etcd before 3.5.5 panics when the caller of a transaction without a write goes away while it is carried out."""
     for start in range(0, 2_000, 100):

@@ -236,6 +236,52 @@ async def test_a_short_silence_costs_nothing(shared_etcd: EtcdServer, prefix: st
             await session.close()
 
 
+async def test_its_lease_lives_on_while_etcd_does_not_show_its_key(
+    shared_etcd: EtcdServer, client: EtcdClient, prefix: str
+) -> None:
+    async with EtcdClient([shared_etcd.endpoint], timeout=60, clock=SystemClock()) as patient:
+        session = await opened(patient, prefix)
+        get, may_read = patient.get, asyncio.Event()
+
+        async def get_late(key: str, *, within_s: float = patient.timeout_s) -> object:
+            try:
+                async with asyncio.timeout(within_s):
+                    await may_read.wait()
+            except TimeoutError:
+                raise UnavailableError("its members hang") from None
+            return await get(key)
+
+        patient.get = get_late  # type: ignore[assignment,method-assign]
+        async with running(session.run()):
+            long_s = 1.5 * session.ttl_s
+            await wait_until(lambda: session.silent_s > long_s, description="longer than a TTL is not confirmed")
+            assert not session.healthy
+            assert await holds(client, session)
+            may_read.set()
+            await wait_until(lambda: session.healthy, description="it is confirmed again")
+            await session.close()
+
+
+async def test_it_is_confirmed_while_a_new_value_is_on_its_way(
+    shared_etcd: EtcdServer, client: EtcdClient, prefix: str
+) -> None:
+    async with EtcdClient([shared_etcd.endpoint], timeout=60, clock=SystemClock()) as patient:
+        session = await opened(patient, prefix)
+        txn, may_write = patient.txn, asyncio.Event()
+
+        async def txn_late(transaction: Txn) -> object:
+            await may_write.wait()
+            return await txn(transaction)
+
+        patient.txn = txn_late  # type: ignore[assignment,method-assign]
+        async with running(session.run(), session.update_value(b"changed")) as [_, update]:
+            await wait_until(confirmed_again(session), description="it is confirmed")
+            await wait_until(confirmed_again(session), description="and once more")
+            may_write.set()
+            assert await update
+            await session.close()
+
+
 async def unreachable(client: EtcdClient) -> bool:
     try:
         await client.get("a")
