@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final
@@ -43,6 +44,8 @@ _TURNS: Final = 60
 _DOUBTED_FOR_MS: Final = 86_400_000
 """After so long no worker that asks for signatures runs what was asked for: no grant is good for longer."""
 _RENEWED_IN_ONE_TURN: Final = 200
+_ENDED_IN_ONE_TURN: Final = 200
+"""One after the other: the steward's other duties wait as long."""
 _YIELD_EVERY: Final = 50
 _PASSED_BY: Final = 500
 """So many jobs are passed by, or looked at, before others have their turn."""
@@ -91,14 +94,20 @@ class StuckRequests:
         self._quarantine = Quarantine("stuck request")
         self._claimable_since: dict[str, int] = {}
         self._round_robin = RoundRobin(lambda: self._queue.by_job, at_least=_IN_A_TURN, turns=_TURNS)
+        self._to_end: dict[str, tuple[Request, RequestEnd]] = {}
+        """By run, those that have not had their turn."""
+        self._ending = RoundRobin(lambda: self._to_end, at_least=_ENDED_IN_ONE_TURN, turns=sys.maxsize)
 
     def begin(self) -> None:
         self._claimable_since.clear()
+        self._to_end.clear()
         self._queue.due_jobs.begin()
         self._round_robin.begin()
+        self._ending.begin()
 
     def end(self) -> None:
         self._claimable_since.clear()
+        self._to_end.clear()
         self._queue.due_jobs.end()
 
     async def perform(self, term: Term) -> None:
@@ -106,12 +115,13 @@ class StuckRequests:
         waiting: list[Request] = []
         looked_at = 0
         lineups = await self._lineups(now_ms)
+        self._to_end.clear()
         marks = await self._marks(lineups)
         for index, requests in enumerate(lineups, 1):
             if index % _PASSED_BY == 0:
                 await asyncio.sleep(0)
             in_order = sorted(requests.values(), key=order_of)
-            ended = 0
+            before = len(self._to_end)
             for request in in_order:
                 looked_at += 1
                 if looked_at % _YIELD_EVERY == 0:
@@ -119,30 +129,41 @@ class StuckRequests:
                 with self._quarantine.isolate(str(request.run_id), request.revision):
                     job = self._catalog.of_run(request.run_id)
                     if (end := self._end_of(request, job, marks, now_ms)) is not None:
-                        await self._end(term, request, end, now_ms=now_ms)
-                        ended += 1
-            if not ended:  # those of the job's requests that a worker should be claiming
+                        self._to_end[str(request.run_id)] = request, end
+            if len(self._to_end) == before:  # those of the job's requests that a worker should be claiming
                 ready = [one for one in in_order if one.not_before_ms <= now_ms]
                 job = self._catalog.of_run(ready[0].run_id) if ready else None
                 waiting += ready[: AT_ONCE if job is not None and not job.takes_lock else 1]
-        await self._end_doubted(term, now_ms)
+        await self._find_doubted(now_ms)
+        await self._end_some(term, now_ms)
         await self._renew(term, waiting, now_ms)
 
-    async def _end_doubted(self, term: Term, now_ms: int) -> None:
+    async def _find_doubted(self, now_ms: int) -> None:
         """Those that this worker has set aside, and none will run any more."""
         for index, request in enumerate(list(self._queue.set_aside.values()), 1):
             if index % _PASSED_BY == 0:
                 await asyncio.sleep(0)
             with self._quarantine.isolate(str(request.run_id), request.revision):
                 if (end := self._doubted(request, now_ms)) is not None:
+                    self._to_end[str(request.run_id)] = request, end
+
+    async def _end_some(self, term: Term, now_ms: int) -> None:
+        """In rounds: those that etcd does not let it end hold up no others."""
+        for name in self._ending.turn():
+            if (found := self._to_end.pop(name, None)) is not None:
+                request, end = found
+                with self._quarantine.isolate(name, request.revision):
                     await self._end(term, request, end, now_ms=now_ms)
 
     async def _lineups(self, now_ms: int) -> list[Lineup]:
-        """Of the jobs that have something due or killed; and of some others, which may have been deleted or paused."""
+        """Of the jobs that have something due, killed or left to be ended; and of some others, which may have been
+        deleted or paused.
+        """
         due = await self._queue.due_jobs.at(now_ms)
         killed = (run_id.job for run_id in self._kills.by_run)
+        left = (request.run_id.job for request, _ in self._to_end.values())
         lineups = []
-        for index, job in enumerate(dict.fromkeys([*due, *killed, *self._round_robin.turn()]), 1):
+        for index, job in enumerate(dict.fromkeys([*due, *killed, *left, *self._round_robin.turn()]), 1):
             if index % _PASSED_BY == 0:
                 await asyncio.sleep(0)
             if (lineup := self._queue.by_job.get(job)) is not None:

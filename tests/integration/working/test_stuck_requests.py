@@ -11,7 +11,7 @@ from common.etcd import Change
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin, Request
 from common.protocol.run import RunRecord, final_entry
-from common.protocol.txn import Delete, Operation, Put
+from common.protocol.txn import Delete, KeyValue, Operation, Put
 from common.verdicts import Verdict
 from tests.support.meeting import Meeting
 from tests.support.stewarding import HOUR, SECOND, Office, key_value
@@ -95,6 +95,55 @@ async def test_requests_that_go_while_it_looks_do_no_harm(office: Office) -> Non
     assert len(office.delivered) == 3
 
 
+async def test_so_many_end_in_a_turn_and_one_that_cannot_be_ended_holds_up_no_other(
+    world: World, term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.lead.stuck_requests._ENDED_IN_ONE_TURN", 2)
+    office = Office(world, term)
+    job = await office.save(mark_ms=office.now_ms)
+    asked = [await world.ask(job, office.now_ms + number, expires_ms=office.now_ms - 1) for number in range(6)]
+    decided, others = {*asked[:2], *asked[4:]}, set(asked[2:4])
+    for run_id in decided:
+        entry = final_entry(RunRecord(run_id=run_id, status=Verdict.SKIPPED))
+        await world.etcd.put(office.keys.run(run_id), entry.to_json())
+    await office.see_requests()
+    ended = []
+    for _ in range(3):
+        await office.requests.perform(term)
+        ended.append(len(office.delivered))
+    assert {one.run_id for one in office.delivered} == others
+    assert ended == [0, 2, 2]
+
+
+async def test_those_that_are_not_due_yet_end_in_a_later_turn_than_they_are_looked_at(
+    world: World, term: Term, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.lead.stuck_requests._IN_A_TURN", 2)
+    monkeypatch.setattr("worker.lead.stuck_requests._ENDED_IN_ONE_TURN", 1)
+    office = Office(world, term)
+    for name in ("a", "b", "c", "d"):
+        job = await office.save(mark_ms=office.now_ms, name=name)
+        await ask_for_later(office, job, name)
+        await world.etcd.delete(job.key)
+        office.catalog.on_changes([Change(key=job.key, old_mod=1, new=None)])
+    for ended in range(1, 5):
+        await office.requests.perform(term)
+        assert len(office.delivered) == ended
+        await office.see_requests()
+
+
+async def ask_for_later(office: Office, job: KeyValue, name: str) -> None:
+    """A request whose time comes in an hour."""
+    run_id = await office.world.ask(job, office.now_ms, name=name)
+    later_ms = office.now_ms + 3_600_000
+    request = Request(
+        run_id=run_id, origin=Origin.OFFERED, job_create_revision=job.create_revision, plan_ms=office.now_ms,
+        dispatch_ms=later_ms, not_before_ms=later_ms,
+    )  # fmt: skip
+    revision = await office.world.etcd.put(office.keys.request(run_id), request.to_json())
+    office.queue.take(office.keys.request(run_id), replace(request, revision=revision))
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_one_that_is_not_due_yet_is_looked_at_in_its_turn_and_at_once_where_a_kill_waits(
     world: World, term: Term, monkeypatch: pytest.MonkeyPatch, is_killed: bool
@@ -102,15 +151,8 @@ async def test_one_that_is_not_due_yet_is_looked_at_in_its_turn_and_at_once_wher
     monkeypatch.setattr("worker.lead.stuck_requests._IN_A_TURN", 1)
     office = Office(world, term)  # looks at one in each turn, the newest first
     jobs = [await office.save(mark_ms=office.now_ms, name=name) for name in ("job", "other")]
-    later_ms = office.now_ms + 3_600_000
     for job, name in zip(jobs, ("job", "other"), strict=True):
-        run_id = await office.world.ask(job, office.now_ms, name=name)
-        request = Request(
-            run_id=run_id, origin=Origin.OFFERED, job_create_revision=job.create_revision, plan_ms=office.now_ms,
-            dispatch_ms=later_ms, not_before_ms=later_ms,
-        )  # fmt: skip
-        revision = await world.etcd.put(office.keys.request(run_id), request.to_json())
-        office.queue.take(office.keys.request(run_id), replace(request, revision=revision))
+        await ask_for_later(office, job, name)
     killed = next(iter(office.queue.by_job["job"].values())).run_id
     if is_killed:
         await office.world.kill(killed)
