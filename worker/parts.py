@@ -275,7 +275,7 @@ class Parts:
             client=self._client, keys=self.keys, table=self.table, kills=self.kills, follow_ups=self.follow_ups,
             refusals=self.refusals, spool=spool, clock=clock,
             worker=identity.worker, instance=identity.instance, live_workers=lambda: len(self.members.accepting()),
-            on_unlocked=events.lock_freed, on_spool=self.spool_watch.note,
+            on_unlocked=events.lock_freed, on_refused=self.spool_watch.note,
         )  # fmt: skip
         self.ending = EndingRuns(
             client=self._client, keys=self.keys, directory=config.data_dir, disk=spool.disk, clock=clock,

@@ -141,7 +141,7 @@ class Workshop:
         self.executor = FakeExecutor(self.clock)
         self.spool = FakeSpool()
         self.unlocked: list[str] = []
-        self.faults: list[str | None] = []
+        self.faults: list[str] = []
         self.live_workers = 1
         self.guarded = True
         self.refusals = Refusals(self.clock)
@@ -150,7 +150,7 @@ class Workshop:
             follow_ups=FollowUpReader(client, keys, self.catalog), refusals=self.refusals, spool=self.spool,
             clock=self.clock,
             worker=ME.worker, instance=ME.instance, live_workers=lambda: self.live_workers,
-            on_unlocked=self.unlocked.append, on_spool=self.faults.append,
+            on_unlocked=self.unlocked.append, on_refused=self.faults.append,
         )  # fmt: skip
         self.ending = EndingRuns(
             client=client, keys=keys, directory=Path("/nowhere"), disk=Disk(), clock=self.clock,

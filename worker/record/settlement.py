@@ -98,9 +98,9 @@ class Settlement:
         instance: str,
         live_workers: Callable[[], int],
         on_unlocked: Callable[[str], None],
-        on_spool: Callable[[str | None], None],
+        on_refused: Callable[[str], None],
     ) -> None:
-        """``on_unlocked(job)``: a lock is free. ``on_spool(fault)``: the spool refuses records; None: it takes them."""
+        """``on_unlocked(job)``: a lock is free. ``on_refused(fault)``: the spool has refused a record."""
         self._client = client
         self._keys = keys
         self._table = table
@@ -111,7 +111,7 @@ class Settlement:
         self._instance = instance
         self._live_workers = live_workers
         self._on_unlocked = on_unlocked
-        self._on_spool = on_spool
+        self._note_refusal = on_refused
         self._refusals = refusals
         self._steps = Steps(client, refusals, clock)
         self._unlocking = Unlocking(
@@ -252,7 +252,6 @@ class Settlement:
         self._recording.set()
 
     def _on_recorded(self, run: Run | None, record: RunRecord) -> None:
-        self._on_spool(None)
         if run is not None and run.is_ending:
             self._ending[run.run_id] = run
         elif run is not None:
@@ -262,7 +261,7 @@ class Settlement:
 
     def _on_refused(self, run: Run | None, record: RunRecord, error: EtcronError) -> None:
         self._spool_refuses = True
-        self._on_spool(str(error))
+        self._note_refusal(str(error))
         short = record.without_output(f"the spool refused its output: {error}")
         if run is not None and run.is_ending:
             self._refused_ending[run.run_id] = run, short

@@ -38,9 +38,9 @@ class SpoolWatch:
         self._fault: str | None = None
         self._refused = asyncio.Event()
 
-    def note(self, fault: str | None) -> None:
-        """A record was refused; None: one was taken."""
-        if fault is not None and self._fault is None:
+    def note(self, fault: str) -> None:
+        """A record was refused."""
+        if self._fault is None:
             self._fault = fault
             self._refused.set()
 

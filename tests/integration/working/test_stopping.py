@@ -136,7 +136,6 @@ async def test_a_spool_that_takes_records_again_is_found_out_by_itself(place: Pl
         watch.note("the disk is full")
         await wait_until(lambda: not worker.is_deciding(), description="it takes no fires")
         run_id = await world.ask(job, SystemClock().wall_ms())
-        watch.note(None)
         assert not worker.is_deciding()
         full = False
         assert (await world.record(run_id))["status"] == "success"
