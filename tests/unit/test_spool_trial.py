@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import resource
 from contextlib import nullcontext
 from pathlib import Path
