@@ -363,7 +363,7 @@ class Dispatcher:
             # A user has deleted its lock by hand: the job is not its any more, and waiting would not bring it back.
             extra = {"action": "run.lock_gone", "run": str(run.run_id)}
             _log.warning("%s is not started: its lock is not its own any more", run.run_id, extra=extra)
-            self._end_unstarted(run, Verdict.MISSED, f"{NOT_STARTED}: its lock was taken from it")
+            self._end_unstarted(run, Verdict.MISSED, "claimed, not started: its lock was taken from it")
         else:
             await self._later(run)  # re-adopted meanwhile
 

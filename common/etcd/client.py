@@ -167,15 +167,19 @@ class EtcdClient:
                 limit = max(1, min(page, limit * 4, _PAGE_BYTES * len(kvs) // max(1, response.ByteSize())))
 
     async def read_prefixes(self, *prefixes: str) -> list[list[KeyValue]]:
-        """Every key under each prefix. Of prefixes with few keys by one question, as they were at one revision."""
+        """Every key under each prefix, all as they were at one revision; where they have few keys by one question.
+
+        EtcdCompactedError: as `read_prefix`.
+        """
         questions = [GetPrefix(prefix, limit=_FIRST_PAGE) for prefix in prefixes]
         try:
-            first = (await self.txn(Txn((), questions))).results
+            answer = await self.txn(Txn((), questions))
+            revision, first = answer.revision, answer.results
         except AnswerTooLargeError:
-            first = (None,) * len(questions)
+            revision, first = (await self.txn(Txn((), [GetKey(prefixes[0])]))).revision, (None,) * len(prefixes)
         return [
             list(kvs) if isinstance(kvs, tuple) and len(kvs) < _FIRST_PAGE
-            else [kv async for page in self.read_prefix(prefix) for kv in page.kvs]
+            else [kv async for page in self.read_prefix(prefix, revision=revision) for kv in page.kvs]
             for prefix, kvs in zip(prefixes, first, strict=True)
         ]  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import Final, Generic
 
 from common.access.accounts import Service, User
 from common.access.subjects import Subject, SubjectKind
-from common.errors import ConflictError, NotFoundError
+from common.errors import ConflictError, NotFoundError, OvertakenError, UnavailableError
 from common.etcd.settle import growing_pause_s
 from common.protocol import account_edits as edits
 from common.protocol.access_keys import AccessKeys
@@ -171,7 +171,11 @@ class AccountService:
         if not isinstance(account, Damaged) and not account.disabled:
             await self._change(kind, name, disabled, deadline, what="is disabled")
             there, _ = await self._found(kind, name)
-        return await self._sweep(Subject(kind.owner, name), there, deadline)
+        try:
+            return await self._sweep(Subject(kind.owner, name), there, deadline)
+        except OvertakenError as error:
+            swept = f"{name} is disabled and has lost what was theirs, and is still there"
+            raise UnavailableError(f"{swept}: others changed it all the time; remove it again") from error
 
     async def _sweep(self, owner: Subject, there: KeyValue, deadline: float) -> Swept:
         """The disabled account, and all that is its. ConflictError: it was changed meanwhile."""

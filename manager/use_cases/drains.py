@@ -93,8 +93,8 @@ class DrainService:
         """Where it was not carried out, another call was faster: look again."""
 
         def in_doubt(error: Exception) -> str:
-            what = f"whether {worker} is drained now: etcd gave no answer ({error})"
-            return f"it is not known {what}. Look before you go on."
+            why = f"etcd gave no answer ({error})"
+            return f"it is not known whether {worker} is drained now: {why}. Look before you go on."
 
         value = None if wanted is None else wanted.to_json()
         txn = record_edits.put(self._keys.drain(worker), there, value)

@@ -10,7 +10,7 @@ from functools import partial
 
 from common.access.rights import Rights, Role
 from common.clock import Clock
-from common.errors import ForbiddenError, OvertakenError
+from common.errors import EtcronError, ForbiddenError, OvertakenError, UnavailableError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, UnsettledError, settle
 from common.jobs.reader import check_name
@@ -84,14 +84,15 @@ class KillService:
         killed = tuple(run for (run, _), put in zip(runs, asked, strict=True) if put is True)
         for run in killed:
             _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
-        errors = [one for one in asked if isinstance(one, BaseException)]
-        error = next((one for one in errors if isinstance(one, UnsettledError)), errors[0] if errors else None)
-        if killed and isinstance(error, Exception):
-            some = f"{len(killed)} of {len(runs)} runs of {name} are asked to end"
-            raise UnsettledError(f"{some}; not the others, or it is not known: {error}") from error
-        if error is not None:
-            raise error
-        return killed
+        errors = sorted((one for one in asked if isinstance(one, BaseException)), key=_rank)
+        if not errors:
+            return killed
+        if not killed or not isinstance(errors[0], EtcronError):
+            raise errors[0]
+        some = f"{len(killed)} of {len(runs)} runs of {name} are asked to end"
+        if isinstance(errors[0], UnsettledError):
+            raise UnsettledError(f"{some}; whether the others are is not known: {errors[0]}") from errors[0]
+        raise UnavailableError(f"{some}, and not the others: {errors[0]}") from errors[0]
 
     async def check(self, run: RunId, *, rights: Rights) -> bool:
         """Whether etcd knows this run, which the caller may end then; NotFoundError, ForbiddenError."""
@@ -189,6 +190,11 @@ class KillService:
         txn = ask(self._keys, kill, there, job_revision=job_revision)
         patience = Patience.until(deadline, self._clock, in_doubt)
         return (await settle(self._etcd, self._clock, txn, patience, partial(earlier, txn, there))).done
+
+
+def _rank(error: BaseException) -> int:
+    """First what was not foreseen, then what is in doubt."""
+    return 2 - isinstance(error, UnsettledError) - 2 * (not isinstance(error, EtcronError))
 
 
 def _is_open(value: bytes) -> bool:

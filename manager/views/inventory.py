@@ -80,7 +80,7 @@ class Inventory:
         )
         return Fleet(
             workers=self.seen(sessions, self._beats_in(beats), self._drains_in(drains), self._roster_in(roster)),
-            clocks=_clocks_in(clocks[0] if clocks else None),
+            clocks=_clocks_in(next((kv for kv in clocks if kv.key == keys.clocks), None)),
             has_steward=any(kv.key == keys.steward for kv in steward),
         )
 

@@ -292,13 +292,27 @@ _GONE = fault("the machine is gone for 60 s", "w1", 20_900, 80_000)
 )
 def test_a_success_that_nobody_could_know_of_may_be_run_again(faults: list[Event], accepted: bool) -> None:
     """The run that its job wants repeated where it is lost has ended at 20,700 ms, and is claimed again at 21,000."""
-    succeeds = both(
+    found = violations(View.of(succeeds([*good_history(), *faults], again_ms=21_000)))
+    assert {one.promise for one in found} == (set() if accepted else {"retry"})
+
+
+@pytest.mark.parametrize(("gone_ms", "accepted"), [(25_750, True), (25_751, False)])
+def test_a_machine_that_goes_once_etcd_has_long_been_back_has_told_the_end(gone_ms: int, accepted: bool) -> None:
+    faults = [
+        _ETCD_AWAY, fault("the machine is gone for 60 s", "w1", gone_ms, 80_000),
+        fault("SIGSTOP for 1 s", "log store", 30_900, 31_500),
+    ]  # fmt: skip
+    found = attempts.check(View.of(succeeds([*good_history(), *faults], again_ms=40_000)))
+    assert any("after one that was success" in one.text for one in found) is not accepted
+
+
+def succeeds(events: list[Event], *, again_ms: int) -> list[Event]:
+    """The run that is lost has ended well, and has been claimed again at that time."""
+    return both(
         marked(LOST, Mark.LAST, mark=Mark.END, exit_code=0),
         record(LOST, status="success", exitCode=0, startTime=T0_MS + 20_003, endTime=T0_MS + 20_703, reason=None),
-        record(run_id("long", 20, 2), trigger="rerun", claimTime=T0_MS + 21_000),
-    )
-    found = violations(View.of(succeeds([*good_history(), *faults])))
-    assert {one.promise for one in found} == (set() if accepted else {"retry"})
+        record(run_id("long", 20, 2), trigger="rerun", claimTime=T0_MS + again_ms),
+    )(events)
 
 
 @pytest.mark.parametrize(

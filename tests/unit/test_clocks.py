@@ -35,11 +35,14 @@ class Listening:
 
     def beat(
         self, at_ms: int, *, late_ms: int = 0, round_trip_ms: int | None = 5, clock: str = "c1", **offsets: int
-    ) -> None:
+    ) -> bool:
+        """Whether the next one of some of them is listened for at once."""
+        wanted = False
         for process, offset_ms in offsets.items():
             self.versions[process] += 1
             beat, version = a_beat(clock, at_ms + offset_ms, round_trip_ms), self.versions[process]
-            self.book.hear(process, beat, version=version, at_ms=at_ms + late_ms, not_before_ms=at_ms)
+            wanted |= self.book.hear(process, beat, version=version, at_ms=at_ms + late_ms, not_before_ms=at_ms)
+        return wanted
 
     def measured(self, now_ms: int = 9_000) -> dict[str, tuple[int, int]]:
         """(offset, by how much it may be more or less)"""
@@ -251,9 +254,9 @@ def test_two_middle_clocks_that_are_near_each_other_are_both_right() -> None:
 def test_a_clock_is_listened_for_until_it_was_heard_well_and_again_after_15_s_when_its_beat_is_due() -> None:
     listening = Listening()
     assert listening.book.rest_ms(0) == inf
-    listening.beat(0, late_ms=BOUND + 1, a=0)
+    assert listening.beat(0, late_ms=BOUND + 1, a=0)
     assert listening.book.rest_ms(0) == 0
-    listening.beat(3_000, a=0)
+    assert not listening.beat(3_000, a=0)
     assert listening.book.rest_ms(3_000) == 15_000
     for at_ms in range(6_000, 21_000, 3_000):
         listening.beat(at_ms, a=0, late_ms=BOUND + 1)

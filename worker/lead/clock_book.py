@@ -42,7 +42,7 @@ _ENOUGH_FOR_MS: Final = 15_000
 _NEXT_MS: Final = round(BEAT_S * 1000) - 300
 """So long after a beat was heard the next one is listened for."""
 _MISSED_MS: Final = 2 * _NEXT_MS
-"""So long after a good one was wanted all are: where etcd is slow, they come at any time."""
+"""Where a good one is overdue by so much they are listened for all the time: they come when they like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class ClockBook:
         self._well_ms = bound_ms / 2
         self._of: dict[str, _Clock] = {}
 
-    def hear(self, process: str, beat: Beat, *, version: int, at_ms: int, not_before_ms: int | None) -> None:
-        """A beat, heard then by the listener's boot clock.
+    def hear(self, process: str, beat: Beat, *, version: int, at_ms: int, not_before_ms: int | None) -> bool:
+        """A beat, heard then by the listener's boot clock; whether the next one of this clock is listened for at once.
 
         ``version``: of its key, one more with each beat. ``not_before_ms``: it was put after this; None: unknown.
         """
@@ -141,6 +141,7 @@ class ClockBook:
         if known is None or known.name != beat.clock:
             known = self._of[process] = _Clock(beat.clock)
         known.hear(_Heard(version, beat.wall_ms, at_ms, not_before_ms), beat.round_trip_ms)
+        return known.rest_ms(at_ms, self._well_ms) <= 0
 
     def forget(self, process: str) -> None:
         """It beats no more."""

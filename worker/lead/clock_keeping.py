@@ -58,7 +58,7 @@ class ClockKeeping:
         self._put_s = self._began_s = self._enough_s = clock.monotonic()
         self._former: Clocks | None = None
         """What was written last that measured anything, also by a former steward; None: that was not read yet."""
-        self._heard = asyncio.Event()
+        self._is_wanted = asyncio.Event()
 
     def begin(self) -> None:
         self._former, self._put_s = None, float("-inf")
@@ -80,8 +80,8 @@ class ClockKeeping:
                 self._book.forget(process)
                 continue
             not_before_ms = self._not_before_ms(change.new.mod_revision)
-            self._book.hear(process, beat, version=change.new.version, at_ms=at_ms, not_before_ms=not_before_ms)
-        self._heard.set()
+            if self._book.hear(process, beat, version=change.new.version, at_ms=at_ms, not_before_ms=not_before_ms):
+                self._is_wanted.set()
 
     async def listen(self) -> None:
         """Sees again and again how far etcd is: so it is known of what is heard when it was put at the earliest.
@@ -89,14 +89,14 @@ class ClockKeeping:
         Only while a beat is due of some clock that has not been heard well lately: one of each in 15 s is enough.
         """
         while True:
-            self._heard.clear()
+            self._is_wanted.clear()
             if (rest_ms := self._book.rest_ms(self._boot_ms())) <= 0:
                 await self.probe()
                 await asyncio.sleep(PROBE_S)
                 continue
             try:
                 async with asyncio.timeout(rest_ms / 1000 if rest_ms < inf else None):
-                    await self._heard.wait()
+                    await self._is_wanted.wait()
             except TimeoutError:
                 pass
 

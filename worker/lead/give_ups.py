@@ -36,6 +36,8 @@ _KEPT_MS: Final = 86_400_000
 _CLOCKS_APART_MS: Final = 10_000
 """A manager allows a wish by its own clock. One whose kill is overdue so soon by the steward's waits for that."""
 _STORE_DEADLINE_S: Final = 1.0
+_LOOK_S: Final = 60.0
+"""So often it looks for wishes though the watch shows none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ class GiveUps:
         self._quarantine = Quarantine("wish to give up a run")
         self._wished: set[str] = set()
         """The keys of wishes, as a watch has shown them."""
+        self._look_at_s = 0.0
         self._unchanged: dict[RunId, tuple[int, float]] = {}
         """The mod revision of each run key, and since when this steward has known it."""
 
@@ -85,10 +88,12 @@ class GiveUps:
     def end(self) -> None:
         self._unchanged.clear()
         self._wished.clear()
+        self._look_at_s = 0.0
 
     async def perform(self, term: Term) -> None:
-        if not self._wished:
+        if not self._wished and self._clock.monotonic() < self._look_at_s:
             return
+        self._look_at_s = self._clock.monotonic() + _LOOK_S
         cases, wished = [], set()
         async for page in self._client.read_prefix(self._keys.give_ups):
             for kv in page.kvs:

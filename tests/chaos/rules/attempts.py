@@ -51,7 +51,7 @@ def _was_given_up_unasked(view: View, run: Run, following: Run, spec: dict[str, 
         one.from_ms <= ended_ms
         and (
             (one.target == worker and one.what.startswith("etcd: "))
-            or (one.target == "etcd" and went_ms <= one.until_ms + _TOLD_AFTER_MS)
+            or (one.target == "etcd" and "SIG" in one.what and went_ms <= one.until_ms + _TOLD_AFTER_MS)
         )
         for one in faults
     )

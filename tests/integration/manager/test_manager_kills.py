@@ -87,15 +87,20 @@ async def test_hundred_runs_of_one_job_are_killed(manager: Managed) -> None:
     assert len((await manager.post("/job/kill", name="j"))["killed"]) == 100
 
 
+_AWAY, _NO_ANSWER, _UNFORESEEN = UnavailableError("away"), EtcdInDoubtError("none"), KeyError("a fault of the program")
+
+
 @pytest.mark.parametrize(
-    ("errors", "said"),
+    ("errors", "told", "said"),
     [
-        ((None, UnavailableError("etcd is away"), EtcdInDoubtError("no answer")), "1 of 3 runs of j are asked to end"),
-        ((UnavailableError("etcd is away"), EtcdInDoubtError("no answer")), "may or may not be killed"),
+        ((None, _AWAY, _NO_ANSWER), UnsettledError, "1 of 3 runs of j are asked to end; whether the others are"),
+        ((None, _AWAY), UnavailableError, "1 of 2 runs of j are asked to end, and not the others: away"),
+        ((_AWAY, _NO_ANSWER), UnsettledError, "may or may not be killed"),
+        ((None, _NO_ANSWER, _UNFORESEEN), KeyError, "a fault of the program"),
     ],
 )
 async def test_kills_that_may_have_been_asked_are_not_hidden_by_one_that_was_not(
-    place: Place, manager: Managed, errors: Sequence[Exception | None], said: str
+    place: Place, manager: Managed, errors: Sequence[Exception | None], told: type[Exception], said: str
 ) -> None:
     now_ms, service = SystemClock().wall_ms(), manager.parts.kills
     runs = [RunId.planned("j", now_ms - 1000 * number) for number in range(len(errors), 0, -1)]
@@ -112,8 +117,9 @@ async def test_kills_that_may_have_been_asked_are_not_hidden_by_one_that_was_not
 
     async with Failing([place.etcd]) as etcd:
         service._etcd, service._patience_s = etcd, 0.0
-        with pytest.raises(UnsettledError, match=said):
+        with pytest.raises(told, match=said) as caught:
             await service.of_job("j", by="me", rights=OWNER)
+    assert type(caught.value) is told
     assert set(await kills(manager)) == {run for run, error in zip(runs, errors, strict=True) if error is None}
 
 

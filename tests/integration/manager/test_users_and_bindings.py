@@ -10,7 +10,10 @@ from typing import Any, Final
 import pytest
 
 from common.access.rights import Role
+from common.errors import OvertakenError
+from common.etcd.settle import Settled
 from common.protocol.txn import KeyValue
+from manager.use_cases.records import Records
 from tests.support.access import Accessing, kept_of
 from tests.support.managing import Managed, Place, managing, problem_of
 
@@ -299,6 +302,24 @@ async def test_removal_that_was_interrupted_is_finished_by_the_next_try(one: Des
     await one.access.change_user("eve", disabled=True)
     await one.ask("DELETE", "/users/eve")
     assert await one.names("users/") == ["root"]
+
+
+async def test_removal_that_others_overtake_to_the_end_says_what_was_done(
+    one: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.access.user("eve", Role.VIEWER)
+    write = Records.write
+
+    async def overtaken(records: Records, what: str, *others: Any) -> Settled:
+        if what == "eve is removed":
+            raise OvertakenError("others were faster")
+        return await write(records, what, *others)
+
+    monkeypatch.setattr(Records, "write", overtaken)
+    problem = await one.ask("DELETE", "/users/eve", status=503)
+    assert "eve is disabled and has lost what was theirs, and is still there" in problem["detail"]
+    assert (await one.ask("GET", "/users/eve"))["disabled"]
+    assert (await one.ask("GET", "/users/eve"))["bindings"] == []
 
 
 async def test_record_that_cannot_be_read_is_shown_and_can_be_removed(one: Desk) -> None:

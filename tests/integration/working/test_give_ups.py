@@ -235,16 +235,21 @@ async def test_wish_that_cannot_be_read_harms_no_other(office: Office) -> None:
     assert not await office.is_locked()
 
 
-async def test_etcd_is_asked_nothing_while_nothing_is_wished(office: Office) -> None:
+async def test_etcd_is_asked_nothing_while_the_watch_shows_no_wish_but_once_a_minute(office: Office) -> None:
     run = await office.world.open_run(lost_after_ms=None)
+    await office.look()
     key = await office.wish(run)
     await office.watched()
     office.duty.on_changes([Change(key=key, old_mod=1, new=None)])
-    office.duty._client = cast(EtcdClient, None)
+    client, office.duty._client = office.duty._client, cast(EtcdClient, None)
+    office.clock.advance(59)
     await office.duty.perform(office.term)
-    await office.watched()
-    office.duty.end()
-    await office.duty.perform(office.term)
+    office.duty._client = client
+    for _ in range(2):
+        assert await office.is_locked()
+        office.clock.advance(60)
+        await office.duty.perform(office.term)
+    assert not await office.is_locked()
 
 
 async def test_live_worker_that_could_not_end_a_run_learns_that_it_was_given_up(place: Place, world: World) -> None:
