@@ -34,6 +34,21 @@ TELL = """(job) => {
   tell("ping", {});
 }"""
 
+COUNTED_FETCH = """
+window.awaited = 0;
+const ask = window.fetch;
+window.fetch = async (...what) => {
+  window.awaited += 1;
+  try {
+    const answer = await ask(...what);
+    if (!answer.headers.get("content-type")?.includes("event-stream")) await answer.clone().arrayBuffer();
+    return answer;
+  } finally {
+    window.awaited -= 1;
+  }
+};
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
@@ -45,9 +60,8 @@ class Asking:
 
     @classmethod
     async def new(cls, console: Console, *, watched: bool = True) -> Asking:
-        page = await console.open(
-            "about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS, watched=watched, own_context=True
-        )
+        script = NO_SHARED_WORKER + HAND_MADE_EVENTS + COUNTED_FETCH
+        page = await console.open("about:blank", script=script, watched=watched, own_context=True)
         asking = cls(page=page)
         page.on("request", cls._note(asking.asked))
         for event in ("requestfinished", "requestfailed"):
@@ -60,9 +74,10 @@ class Asking:
         return lambda request: into.append(request.url) if re.search("/api/v1/(?!.*follow)", request.url) else None
 
     async def run_for(self, ms: int) -> None:
-        """So much later by its clock, and all is answered."""
+        """So much later by its clock, and the page has all answers: later than they were sent, on a slow machine."""
         await self.page.clock.run_for(ms)
         await wait_until(lambda: len(self.answered) == len(self.asked), description="all is answered")
+        await wait_until(lambda: self.page.evaluate("window.awaited === 0"), description="the page has the answers")
 
     async def too_often(self, path: str, job: str) -> list[str]:
         """What a page asks for too often while it is told of everything all the time, for a while of its clock."""
