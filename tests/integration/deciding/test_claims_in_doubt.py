@@ -121,7 +121,7 @@ async def test_claim_in_doubt_is_watched_on_while_its_mark_may_still_come_to_whe
         planner.admission.set(Reason.STOP, "stopping")  # it is told where the mark is, and would go on from there
         await world.settled()
         await world.set_mark(NOON + MINUTE)  # somebody has decided it
-        assert await own.let_go()
+        await own.let_go()  # carried out, unless the next sending was faster
         await wait_until(lambda: planner.wins == [NOON + 2 * MINUTE], description="the late claim is found to be won")
 
 
