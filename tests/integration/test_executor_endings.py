@@ -143,7 +143,7 @@ async def test_first_ending_wins() -> None:
 
 async def test_kill_that_comes_as_it_exits_does_not_change_its_verdict() -> None:
     async with executing() as runs:
-        run_id = runs.start("exit 0")
+        run_id = runs.executed("exit 0")
         let_it_exit(runs.executor.running[run_id].pid)
         assert not runs.executor.end(run_id, KILL)
         assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
@@ -151,7 +151,7 @@ async def test_kill_that_comes_as_it_exits_does_not_change_its_verdict() -> None
 
 async def test_exit_that_somebody_has_caused_for_us_does() -> None:
     async with executing() as runs:
-        run_id = runs.start("exit 0")
+        run_id = runs.executed("exit 0")
         let_it_exit(runs.executor.running[run_id].pid)
         assert runs.executor.end(run_id, KILL, exited_too=True)
         assert (await runs.ended(run_id)).verdict is Verdict.KILLED
@@ -253,7 +253,7 @@ async def test_output_is_read_until_the_group_has_ended(tmp_path: Path) -> None:
 async def test_deaf_remains_are_killed_after_the_grace(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     async with executing() as runs:
-        run_id = runs.start(leaving_behind(f"trap '' TERM; : > {ready};", ready), kill_grace_s=0.3)
+        run_id = await runs.running(leaving_behind(f"trap '' TERM; : > {ready};", ready), kill_grace_s=0.3)
         run = runs.executor.running[run_id]
         await wait_until(lambda: run.exit is not None, description="the first exit")
         assert not runs.executor.end(run_id, KILL), "its first process has exited: its verdict stands"

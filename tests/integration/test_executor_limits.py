@@ -38,7 +38,7 @@ async def test_300_runs_at_once(tmp_path: Path) -> None:
         with (tmp_path / "gate").open("w") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             after = f"read line; flock --shared {gate.name} echo $ETCRON_RUN_ID"
-            ids = [runs.start(f"echo {number}; {after}") for number in range(300)]
+            ids = [await runs.running(f"echo {number}; {after}") for number in range(300)]
             assert len(runs.executor.running) == 300
         await runs.executor.drained()
         for number, run_id in enumerate(ids):

@@ -82,7 +82,8 @@ async def test_reads_every_packet_of_a_pipe_that_gives_one_at_a_time() -> None:
 
 async def test_closing_its_output_does_not_end_a_run(tmp_path: Path) -> None:
     async with executing() as runs:
-        run_id = runs.start(f"echo before; exec >&- 2>&-; until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 5")
+        waits = f"until [ -e {tmp_path}/go ]; do sleep 0.01; done"
+        run_id = await runs.running(f"echo before; exec >&- 2>&-; {waits}; exit 5")
         run = runs.executor.running[run_id]
         await wait_until(lambda: run.pipe is None, description="the end of its output")
         assert run_id in runs.executor.running

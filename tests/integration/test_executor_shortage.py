@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -128,16 +128,23 @@ async def test_a_clock_that_jumps_back_in_a_shortage_does_not_start_it_early() -
         assert outcome.start_ms >= not_before_ms
 
 
-@pytest.mark.parametrize("is_short_first", [False, True], ids=["at once", "tried again"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(lambda runs: runs.start("sleep 300"), id="at once"),
+        pytest.param(start_in_vain, id="tried again"),
+        pytest.param(lambda runs: runs.start(("sleep", "300")), id="by the launcher"),
+    ],
+)
 async def test_an_error_that_nobody_foresaw_ends_that_run_alone_and_what_it_has_started(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_short_first: bool
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, start: Callable[[Runs], RunId]
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OverflowError("nobody knows why")
 
     monkeypatch.setattr("worker.run.spawner.Running", fail)
     async with executing() as runs:
-        run_id = start_in_vain(runs) if is_short_first else runs.start("sleep 300")
+        run_id = start(runs)
         outcome = await runs.ended(run_id)
         assert (outcome.verdict, outcome.start_ms) == (Verdict.FAILED, None)
         assert "OverflowError: nobody knows why" in outcome.err
@@ -153,7 +160,7 @@ async def test_an_error_that_nobody_foresaw_after_the_start_ends_what_was_starte
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_exited: bool
 ) -> None:
     def fail(_: object, run: Running) -> None:
-        if has_exited:
+        if has_exited and run.starting is None:  # else it waits for its go
             os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOWAIT)
         raise OverflowError("nobody knows why")
 
@@ -196,13 +203,13 @@ async def test_of_several_starts_each_goes_its_own_way() -> None:
             Launch(run_id=last, spec=JobSpec(name="job", command="echo last"), plan_ms=0, fence=1),
         ]
         runs.executor.start(launches)
-        assert list(runs.started) == [first, last]
         assert not runs.not_now, "nobody is called back from within start()"
         assert [(await runs.ended(run_id)).output for run_id in (first, last)] == ["first\n", "last\n"]
         assert "/no/such/shell does not exist" in (await runs.ended(missing)).err
         assert "the command is empty" in (await runs.ended(empty)).err
         await runs.executor.drained()
         assert set(runs.outcomes) == {first, last, missing, empty}
+        assert {first, last} <= runs.started.keys() <= {first, last, missing}
         assert {one: type(why) for one, why in runs.not_now.items()} == {late: TooLateError, early: TooEarlyError}
         assert descriptors() == before
 
@@ -218,7 +225,7 @@ async def test_of_several_starts_those_wait_that_find_no_descriptor() -> None:
                     for one in run_ids
                 ]
             )
-        assert 0 < len(runs.executor.running) < 4
+        assert len(runs.executor.running) < 4
         assert [(await runs.ended(run_id)).output for run_id in run_ids] == ["hello\n"] * 4
         await runs.executor.drained()
         assert descriptors() == before

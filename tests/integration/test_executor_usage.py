@@ -32,7 +32,7 @@ async def test_is_exact_above_the_workers_own_peak() -> None:
 async def test_below_it_is_what_was_seen_of_the_command(last: str) -> None:
     worker = bytearray(os.urandom(1) * (80 * MB))  # the worker's memory, which the kernel counts as the command's
     async with executing() as runs:
-        run_id = runs.start(f'python3 -c "{TAKE.format(size=40 * MB)}"{last}')
+        run_id = await runs.running(f'python3 -c "{TAKE.format(size=40 * MB)}"{last}')
         run = runs.executor.running[run_id]
         await wait_until(lambda: run.seen_peak_rss > 40 * MB, description="a look at its memory")
         runs.executor.end(run_id, StopOrder(by="test"))

@@ -319,7 +319,12 @@ class Executor:
             start.give_up()
             self._failed(one, why)
             return
-        self._begin(run := self._spawner.launched(start, process))
+        try:
+            run = self._spawner.launched(start, process)
+        except Exception as error:  # of this run alone
+            self._failed(one, error)
+            return
+        self._begin(run)
         if one.stop_order is not None:
             self.end(run.launch.run_id, one.stop_order)
         # Once the guardian has been sent the process: whatever becomes of us then, it ends it.

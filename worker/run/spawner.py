@@ -219,7 +219,13 @@ class Spawner:
     def launched(self, start: Start, process: LaunchedProcess) -> Running:
         """The run that the launcher has a process for; whether its command is executed is known at its end."""
         assert start.starting is not None, "it was asked for"
-        run = self._running(start, process.pid)
+        try:
+            run = self._running(start, process.pid)
+        except BaseException:
+            start.give_up()
+            if process.pidfd is not None:
+                os.close(process.pidfd)
+            raise
         run.group.pidfd, run.starting = process.pidfd, start.starting
         return run
 
