@@ -22,6 +22,7 @@ from bench.simulate_worker import Health, SimulatedWorker, Timeline, Tries
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
 from common.protocol import fire_decisions
+from common.protocol.access_keys import AccessKeys
 from common.protocol.keys import Keys, encode_mark, read_mark
 from common.protocol.placement import Candidate, Placement, bucket_of
 from common.protocol.planned_job import PlannedJob, read_job
@@ -35,9 +36,10 @@ _SAVED_MS: Final = MIDNIGHT_MS - 3_600_000
 _FULL_FOR_MS: Final = 10_000
 _KEYS: Final = Keys()
 _TIMINGS: Final = Timings()
-BY_WORKERS: Final = (_KEYS.jobs, _KEYS.kills, _KEYS.requests, _KEYS.workers, _KEYS.steward)
-"""What every worker watches, beside its own drain."""
-BY_MANAGERS: Final = (_KEYS.jobs, _KEYS.runs, _KEYS.workers)
+BY_WORKERS: Final = (_KEYS.jobs, _KEYS.kills, _KEYS.requests, _KEYS.workers, _KEYS.steward, _KEYS.rules)
+"""What every worker watches, beside its own drain and the outputs that it is asked for."""
+BY_MANAGERS: Final = (_KEYS.jobs, _KEYS.runs, _KEYS.workers, AccessKeys(_KEYS.prefix).prefix)
+"""What every manager watches closely: it notices a second later that such a watch is dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

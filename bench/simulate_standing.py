@@ -21,9 +21,12 @@ from common.protocol.saved_job import SavedJob
 from common.timings import Timings
 from worker.sentinels import LOOK_S as SENTINELS_S
 
-WORKER_WATCHES: Final = len(BY_WORKERS) + 1
-"""Its own drain beside what all of them watch."""
-MANAGER_WATCHES: Final = len(BY_MANAGERS)
+WORKER_WATCHES: Final = len(BY_WORKERS) + 2
+"""Its own drain, and the outputs that it is asked for, beside what all of them watch."""
+_CALMLY_BY_MANAGERS: Final = (Keys().channels, Keys().rules, Keys().silences, Keys().notifier)
+MANAGER_WATCHES: Final = len(BY_MANAGERS) + len(_CALMLY_BY_MANAGERS)
+_STEWARD_WATCHES: Final = 3
+"""Beats, their roster, wishes to give a run up."""
 _SIGN_OF_LIFE_S: Final = 2 * MirrorTimings().progress_s
 """How often a quiet watch asks for one (`common.etcd.mirror`)."""
 _MANAGER_SIGN_OF_LIFE_S: Final = 2.0
@@ -53,12 +56,12 @@ def standing(*, workers: int, managers: int, timings: Timings | None = None) -> 
     processes, lease_ttl_s = workers + managers, (timings or Timings()).lease_ttl_s
     alike = _A_KEEP_ALIVE * KEEP_ALIVES_PER_TTL / lease_ttl_s + 1 / BEAT_S + len(Watched) / SENTINELS_S + 1 / CLOCKS_S
     a_worker = alike + WORKER_WATCHES / _SIGN_OF_LIFE_S + 1 / _CAMPAIGN_S
-    a_manager = alike + MANAGER_WATCHES / _MANAGER_SIGN_OF_LIFE_S
+    a_manager = alike + len(BY_MANAGERS) / _MANAGER_SIGN_OF_LIFE_S + len(_CALMLY_BY_MANAGERS) / _SIGN_OF_LIFE_S
     clocks = _clocks_bytes(processes)
     return Standing(
         requests=workers * a_worker + managers * a_manager,
         mutations=processes / BEAT_S + 1 / CLOCKS_S,
-        watches=workers * WORKER_WATCHES + managers * MANAGER_WATCHES + 1,
+        watches=workers * WORKER_WATCHES + managers * MANAGER_WATCHES + _STEWARD_WATCHES,
         clocks_bytes=clocks, clocks_read=clocks * processes / CLOCKS_S,
     )  # fmt: skip
 
