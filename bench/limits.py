@@ -24,7 +24,7 @@ from common.jobs.job import JobSpec
 from common.protocol.compares import create_revision_is, mod_revision_is
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, Watched
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.planner import decide
 from common.protocol.proposals import Answer
@@ -98,7 +98,7 @@ class _Runner:
         self._session = session
         self._jobs = jobs
         self._claims = Claims(
-            _KEYS, Identity(worker="bench", instance="0" * 32, host="bench"), lost_after_ms=_LOST_AFTER_MS
+            _KEYS, WorkerIdentity(worker="bench", instance="0" * 32, host="bench"), lost_after_ms=_LOST_AFTER_MS
         )
         self._mark_ms = dict.fromkeys((job.name for job in jobs), anchor_ms)
 

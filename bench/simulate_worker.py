@@ -19,7 +19,7 @@ from common.etcd import EtcdClient, Lease, Session
 from common.protocol.compares import Compare, create_revision_is, mod_revision_is
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, read_mark
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import decide
 from common.protocol.proposals import Answer, Result
@@ -95,7 +95,7 @@ class SimulatedWorker:
         self._tries = tries
         self._timeline = timeline
         self._run_ms = run_ms
-        self._identity = Identity(worker=name, instance=f"{number:032x}", host=name)
+        self._identity = WorkerIdentity(worker=name, instance=f"{number:032x}", host=name)
         self._claims = Claims(keys, self._identity, lost_after_ms=_LOST_AFTER_MS)
         lease = Lease(id=0x694D_0000_0000_0000 + number, ttl_s=10)
         key = keys.worker(name, f"{lease.id:x}")

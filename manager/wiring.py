@@ -37,7 +37,7 @@ from manager.access.proxy import proxy_way
 from manager.access.recovery import recovery_shown
 from manager.access.sessions import Sessions
 from manager.access.tokens import Tokens
-from manager.access.ways import SessionWay, TokenWay
+from manager.access.ways import CookieWay, TokenWay
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
@@ -343,7 +343,7 @@ def _ways(config: ManagerConfig, directory: Directory, cookies: Cookies, keep_al
     return (
         *((proxy,) if proxy is not None else ()),  # a call past the proxy is refused, whatever else it carries
         TokenWay(directory, config.auth),
-        SessionWay(directory, cookies, used=keep_alive.used),
+        CookieWay(directory, cookies, used=keep_alive.used),
         SocketWay(proxy_uid=config.proxy_uid),
         *((OwnerWay(proxies=config.proxies),) if config.trust_owner else ()),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common.configuration.config import WorkerConfig
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.signatures import SigningMode
 from worker.generations import Generations
 from worker.identity import load_identity
@@ -16,7 +16,7 @@ from worker.record.spool import Spool
 class DataDirectory:
     """Opened; from now on only the disk's thread (`spool.disk`) reads or writes in it."""
 
-    identity: Identity
+    identity: WorkerIdentity
     spool: Spool
     generations: Generations | None = None
     """None: no signatures are looked at."""

@@ -25,7 +25,7 @@ from common.etcd.settle import AGAIN_S, answered
 from common.process.secret_files import SecretError
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.proposals import Result
 from common.protocol.run import RunRecord
 from common.protocol.run_writes import hand_on, owns_lock, restamp
@@ -65,7 +65,7 @@ class Dispatcher:
         *,
         client: EtcdClient,
         keys: Keys,
-        identity: Identity,
+        identity: WorkerIdentity,
         table: RunTable,
         members: Members,
         kills: Kills,

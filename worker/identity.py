@@ -17,7 +17,7 @@ from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
 from common.process.disk import written_once
-from common.protocol.member import Identity, is_worker_name
+from common.protocol.member import WorkerIdentity, is_worker_name
 
 _FILES: Final = ("lock", "name", "instance", "guardian.lock", "ending.json", "spool")
 _ASKED_S: Final = 1.0
@@ -108,7 +108,7 @@ def locked_directory(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def load_identity(directory: Path, *, name: str | None) -> Identity:
+def load_identity(directory: Path, *, name: str | None) -> WorkerIdentity:
     """The identity of the worker of this (locked) directory; made and written down the first time."""
     host = socket.gethostname() or "localhost"
     default = f"{re.sub(r'[^A-Za-z0-9._-]', '-', host)[:48].strip('-._') or 'worker'}-{secrets.token_hex(3)}"
@@ -127,4 +127,4 @@ def load_identity(directory: Path, *, name: str | None) -> Identity:
             remedy="put back what it held, or give the worker a new dataDir",
         )  # fmt: skip
         raise ConfigError([problem])
-    return Identity(worker=worker, instance=instance, host=host)
+    return WorkerIdentity(worker=worker, instance=instance, host=host)

@@ -23,7 +23,7 @@ from common.etcd import EtcdClient, Session, SessionRefusedError
 from common.process.runtime import machine_load
 from common.protocol import sweeps
 from common.protocol.keys import Keys
-from common.protocol.member import Beat, BeatPace, Identity, Member, RunsAs, only_session, put_beat
+from common.protocol.member import Beat, BeatPace, Member, RunsAs, WorkerIdentity, only_session, put_beat
 from common.protocol.roster import Left, RosterEntry, take_leave
 from common.protocol.txn import KeyValue
 from common.schedules.schedule import tzdata_version
@@ -49,7 +49,7 @@ class Registry:
         *,
         client: EtcdClient,
         keys: Keys,
-        identity: Identity,
+        identity: WorkerIdentity,
         slots: int,
         labels: Mapping[str, str],
         ttl_s: int,

@@ -96,7 +96,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class LoginSession:
     """Lets a browser, or a command line that logged in, in."""
 
     id: str

@@ -21,7 +21,7 @@ from typing import Any, Generic
 
 from common.protocol.compares import Compare, absent, create_revision_is, mod_revision_is, value_is
 from common.protocol.keys import Keys, Watched, encode_mark, holder_of, read_mark
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision
 from common.protocol.proposals import MAX_PROPOSALS, Answer, Proposal, Result
@@ -67,7 +67,7 @@ class Batch(Generic[OwnerT]):
 class Claims:
     """Builds the transactions of a worker's decisions and reads their answers; sends nothing itself."""
 
-    def __init__(self, keys: Keys, identity: Identity, *, lost_after_ms: int) -> None:
+    def __init__(self, keys: Keys, identity: WorkerIdentity, *, lost_after_ms: int) -> None:
         self._keys = keys
         self._identity = identity
         self._lost_after_ms = lost_after_ms

@@ -33,7 +33,7 @@ def is_worker_name(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class WorkerIdentity:
     """A worker, known by its name; its data directory, known by its instance."""
 
     worker: str

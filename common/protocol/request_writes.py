@@ -35,7 +35,7 @@ from common.protocol.dedupe import Remembered
 from common.protocol.follow_ups import FollowUp, merged
 from common.protocol.keys import MAX_MARK_MS, Keys, Watched
 from common.protocol.kill import Kill
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
@@ -181,7 +181,7 @@ class RequestClaim:
 
 
 def claim_of(
-    request: Request, job: PlannedJob, session: Owner, *, keys: Keys, identity: Identity, lost_after_ms: int,
+    request: Request, job: PlannedJob, session: Owner, *, keys: Keys, identity: WorkerIdentity, lost_after_ms: int,
     now_ms: int, mark: KeyValue | None,
 ) -> RequestClaim:  # fmt: skip
     """The claim of a request that is about to be sent. ``lost_after_ms``: where the job does not say."""

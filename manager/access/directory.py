@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from common.access.accounts import Service, User
 from common.access.callers import Identity, Via
-from common.access.credentials import Session, SessionWay, Token, digest_of
+from common.access.credentials import LoginSession, SessionWay, Token, digest_of
 from common.access.rights import OWNER, Binding, Rights, guarded_labels
 from common.access.subjects import Subject, SubjectKind
 from common.clock import Clock
@@ -53,7 +53,7 @@ Ended = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held(Generic[T]):
+class Versioned(Generic[T]):
     """A record, with the revisions of its key, which distinguish it from a later one of the same name."""
 
     record: T
@@ -65,7 +65,7 @@ class Held(Generic[T]):
     """Of a session's secret."""
 
     @classmethod
-    def of(cls, kv: KeyValue, record: T, *, digest: str = "") -> Held[T]:
+    def of(cls, kv: KeyValue, record: T, *, digest: str = "") -> Versioned[T]:
         return cls(record=record, made_at=kv.create_revision, changed_at=kv.mod_revision, lease=kv.lease, digest=digest)
 
 
@@ -75,12 +75,12 @@ class Directory:
     def __init__(self, etcd: EtcdClient, keys: AccessKeys, *, clock: Clock) -> None:
         self._keys = keys
         self._clock = clock
-        self.users: dict[str, Held[User]] = {}
-        self.services: dict[str, Held[Service]] = {}
+        self.users: dict[str, Versioned[User]] = {}
+        self.services: dict[str, Versioned[Service]] = {}
         self.bindings: dict[str, Binding] = {}
-        self.tokens: dict[str, Held[Token]] = {}
+        self.tokens: dict[str, Versioned[Token]] = {}
         """By id."""
-        self.sessions: dict[str, Held[Session]] = {}
+        self.sessions: dict[str, Versioned[LoginSession]] = {}
         """By the digest of their secret."""
         self._session_of: dict[str, str] = {}
         self._unreadable: set[Subject] = set()
@@ -174,7 +174,7 @@ class Directory:
         )  # fmt: skip
         return self._remember(Via.TOKEN, token_id, identity)
 
-    def by_session(self, digest: str) -> tuple[Identity, Held[Session]]:
+    def by_session(self, digest: str) -> tuple[Identity, Versioned[LoginSession]]:
         """Whose session this is; LoginNeededError: there is no such session (any more)."""
         held = self.sessions.get(digest)
         if held is None or self._is_over(held.record.expires_ms):
@@ -187,7 +187,7 @@ class Directory:
             )
         return self._remember(Via.SESSION, digest, self.identity_of(held.record)), held
 
-    def identity_of(self, session: Session) -> Identity:
+    def identity_of(self, session: LoginSession) -> Identity:
         """Whose session it is."""
         subject, groups = session.subject, {Subject(SubjectKind.GROUP, name) for name in session.groups}
         name = subject.name if subject.kind is SubjectKind.USER else f"{subject.kind} {subject.name}"
@@ -195,7 +195,7 @@ class Directory:
             name=name, subjects=self.subjects_of(subject) | groups, via=Via.SESSION, credential=session.id
         )  # fmt: skip
 
-    def is_good_session(self, held: Held[Session]) -> bool:
+    def is_good_session(self, held: Versioned[LoginSession]) -> bool:
         """Whether it is valid."""
         session = held.record
         if self._is_over(session.expires_ms):
@@ -305,7 +305,7 @@ class Directory:
             case _:
                 return False
 
-    def session(self, session_id: str) -> Held[Session] | None:
+    def session(self, session_id: str) -> Versioned[LoginSession] | None:
         """The session with this public id."""
         digest = self._session_of.get(session_id)
         return None if digest is None else self.sessions.get(digest)
@@ -371,16 +371,16 @@ class Directory:
     def _take_one(self, kind: str, name: str, kv: KeyValue | None) -> None:
         match kind:
             case "users":
-                _put(self.users, name, None if kv is None else Held.of(kv, User.from_json(kv.value, name=name)))
+                _put(self.users, name, None if kv is None else Versioned.of(kv, User.from_json(kv.value, name=name)))
                 self._unreadable.discard(Subject(SubjectKind.USER, name))
             case "services":
-                service = None if kv is None else Held.of(kv, Service.from_json(kv.value, name=name))
+                service = None if kv is None else Versioned.of(kv, Service.from_json(kv.value, name=name))
                 _put(self.services, name, service)
             case "bindings":
                 binding = None if kv is None else Binding.from_json(kv.value, id=name)
                 _put(self.bindings, name, binding)
             case "tokens":
-                _put(self.tokens, name, None if kv is None else Held.of(kv, Token.from_json(kv.value, id=name)))
+                _put(self.tokens, name, None if kv is None else Versioned.of(kv, Token.from_json(kv.value, id=name)))
             case "sessions":
                 self._take_session(name, kv)
             case _:
@@ -391,8 +391,8 @@ class Directory:
         if before is not None:
             self._session_of.pop(before.record.id, None)
         if kv is not None:
-            session = Session.from_json(kv.value)
-            self.sessions[digest] = Held.of(kv, session, digest=digest)
+            session = LoginSession.from_json(kv.value)
+            self.sessions[digest] = Versioned.of(kv, session, digest=digest)
             self._session_of[session.id] = digest
 
     def _set_aside(self, kind: str, name: str, error: ValueError) -> None:

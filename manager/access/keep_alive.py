@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
-from common.access.credentials import Session
+from common.access.credentials import LoginSession
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from manager.access.directory import Held
+from manager.access.directory import Versioned
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class SessionKeepAlive:
         """When the lease was last kept alive."""
         self._used: asyncio.Queue[int] = asyncio.Queue(_MOST)
 
-    def used(self, held: Held[Session]) -> None:
+    def used(self, held: Versioned[LoginSession]) -> None:
         """The session is in use."""
         now, lease = self._clock.monotonic(), held.lease
         if not lease or now - self._kept_at.get(lease, float("-inf")) < _EACH_S or self._used.full():

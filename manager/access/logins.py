@@ -20,7 +20,7 @@ from common.access.accounts import User
 from common.access.credentials import (
     SECRET_BYTES,
     Link,
-    Session,
+    LoginSession,
     SessionWay,
     digest_of,
 )
@@ -32,7 +32,7 @@ from common.etcd import EtcdClient
 from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import Put
 from manager.access.backoff import Backoff, Try
-from manager.access.directory import Directory, Held
+from manager.access.directory import Directory, Versioned
 from manager.access.passwords import Passwords, TooManyLoginsError
 from manager.access.sessions import LONGEST_S, Opened, Sessions
 from manager.http.allowances import network_of
@@ -61,7 +61,7 @@ class From:
     """Whether it comes over TLS."""
     device: str | None = None
     """Its device cookie."""
-    session: Held[Session] | None = None
+    session: Versioned[LoginSession] | None = None
     """What it was logged in with before, which ends."""
 
 

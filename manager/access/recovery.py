@@ -12,7 +12,7 @@ import socket
 from typing import Any, Final
 
 from common.access.audit_chain import Note, Outcome
-from common.access.credentials import ID_BYTES, Session, SessionWay
+from common.access.credentials import ID_BYTES, LoginSession, SessionWay
 from common.access.rights import Grant, Role
 from common.access.selectors import EVERYTHING
 from common.access.subjects import Subject, SubjectKind
@@ -102,7 +102,7 @@ async def _at_once(_: int) -> None:
     """No manager has to know: the next login asks etcd."""
 
 
-def recoveries(directory: Directory, *, now_ms: int) -> list[Session]:
+def recoveries(directory: Directory, *, now_ms: int) -> list[LoginSession]:
     """The sessions by the last resort; that which ends last comes first."""
     found = (
         session

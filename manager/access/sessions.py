@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from common.access.credentials import ID_BYTES, MAX_AGENT, SECRET_BYTES, Session, SessionWay, digest_of
+from common.access.credentials import ID_BYTES, MAX_AGENT, SECRET_BYTES, LoginSession, SessionWay, digest_of
 from common.access.rights import Role
 from common.access.subjects import Subject
 from common.clock import Clock
@@ -19,7 +19,7 @@ from common.etcd.settle import Patience, answered, settle
 from common.protocol import logins
 from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import Put
-from manager.access.directory import Directory, Held
+from manager.access.directory import Directory, Versioned
 from manager.access.keep_alive import IDLE_S
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ MOST_OF_A_USER: Final = 20
 class Opened:
     """A new session. Its secrets are sent to the browser, and kept nowhere."""
 
-    session: Session
+    session: LoginSession
     secret: str = field(repr=False)
     second: str = field(repr=False)
     lasts_s: int
@@ -54,8 +54,8 @@ class Sessions:
     async def open(
         self, subject: Subject, *, way: SessionWay, address: str, agent: str, secure: bool, groups: Sequence[str] = (),
         role: Role | None = None, proof: str | None = None, lasts_s: int = LONGEST_S,
-        stands_on: Sequence[tuple[str, int]] = (), replaces: Held[Session] | None = None, puts: Sequence[Put] = (),
-        deletes: Sequence[str] = (),
+        stands_on: Sequence[tuple[str, int]] = (), replaces: Versioned[LoginSession] | None = None,
+        puts: Sequence[Put] = (), deletes: Sequence[str] = (),
     ) -> Opened:  # fmt: skip
         """A new session, under a new secret. ConflictError: what it stands on has changed meanwhile.
 
@@ -64,7 +64,7 @@ class Sessions:
         """
         now_ms = self._clock.wall_ms()
         secret, second = secrets.token_hex(SECRET_BYTES), secrets.token_hex(SECRET_BYTES)
-        session = Session(
+        session = LoginSession(
             id=secrets.token_hex(ID_BYTES), second=digest_of(second), subject=subject, groups=tuple(groups), way=way,
             role=role, proof=proof, created_ms=now_ms, expires_ms=now_ms + lasts_s * 1000, address=address,
             agent=agent[:MAX_AGENT], secure=secure,
@@ -84,7 +84,7 @@ class Sessions:
         _log.info("%s has logged in", subject.name, extra=extra)
         return Opened(session=session, secret=secret, second=second, lasts_s=lasts_s)
 
-    def of(self, subject: Subject) -> list[Held[Session]]:
+    def of(self, subject: Subject) -> list[Versioned[LoginSession]]:
         """Those of a user that are good, the newest first."""
         found = [
             held
@@ -93,14 +93,14 @@ class Sessions:
         ]
         return sorted(found, key=lambda held: (held.record.created_ms, held.record.id), reverse=True)
 
-    def get(self, session_id: str) -> Held[Session]:
+    def get(self, session_id: str) -> Versioned[LoginSession]:
         """NotFoundError: there is none with this id."""
         held = self._directory.session(session_id)
         if held is None:
             raise NotFoundError("there is no such session (any more)")
         return held
 
-    async def end(self, held: Held[Session], *, by: str) -> None:
+    async def end(self, held: Versioned[LoginSession], *, by: str) -> None:
         """It is over, on all managers within a second."""
         txn = logins.end([self._keys.session(held.digest)])
         answer = await answered(partial(self._etcd.txn, txn), self._patience())
@@ -108,7 +108,7 @@ class Sessions:
         extra = {"action": "session.ended", "caller": held.record.subject.name, "by": by, "session": held.record.id}
         _log.info("a session of %s is ended by %s", held.record.subject.name, by, extra=extra)
 
-    def _beyond(self, subject: Subject) -> list[Held[Session]]:
+    def _beyond(self, subject: Subject) -> list[Versioned[LoginSession]]:
         mine = [held for held in self._directory.sessions.values() if held.record.subject == subject]
         mine.sort(key=lambda held: (held.record.created_ms, held.record.id), reverse=True)
         return mine[MOST_OF_A_USER - 1 :][:MOST_OF_A_USER]

@@ -20,16 +20,16 @@ from typing import Final
 from aiohttp import web
 
 from common.access.callers import AuthMode, Identity
-from common.access.credentials import TOKEN_PREFIX, Session, digest_of, split_token
+from common.access.credentials import TOKEN_PREFIX, LoginSession, digest_of, split_token
 from common.errors import ForbiddenError, LoginNeededError
 from manager.access.cookies import LONGEST, STALE, Cookies, given_cookie
-from manager.access.directory import Directory, Held
+from manager.access.directory import Directory, Versioned
 from manager.http.errors import RequestError
 from manager.http.guards import READ_ONLY
 
 SECOND: Final = "X-Etcron-Session"
 OURS: Final = "X-Etcron"
-SESSION: Final = web.RequestKey("session", Held[Session])
+SESSION: Final = web.RequestKey("session", Versioned[LoginSession])
 """The session by which a call came."""
 _EVENTS: Final = "/api/v1/events"
 """A browser sends no headers of a page's choice when it listens to events."""
@@ -62,10 +62,12 @@ class TokenWay:
         return self._directory.by_token(parts[0], digest_of(parts[1]))
 
 
-class SessionWay:
+class CookieWay:
     """A session in a cookie."""
 
-    def __init__(self, directory: Directory, cookies: Cookies, *, used: Callable[[Held[Session]], None]) -> None:
+    def __init__(
+        self, directory: Directory, cookies: Cookies, *, used: Callable[[Versioned[LoginSession]], None]
+    ) -> None:
         """``used``: called with each use, by which a session does not become idle."""
         self._directory = directory
         self._cookies = cookies
@@ -89,7 +91,7 @@ class SessionWay:
             self._used(held)
         return identity
 
-    async def held(self, request: web.Request) -> Held[Session] | None:
+    async def held(self, request: web.Request) -> Versioned[LoginSession] | None:
         """The session of the cookie, which by itself is no login; None: there is no cookie. LoginNeededError."""
         secret = given_cookie(request, self._cookies.session(request))
         if secret is None:
@@ -100,7 +102,7 @@ class SessionWay:
         return self._directory.by_session(digest)[1]
 
 
-def _check_second(request: web.Request, session: Session) -> None:
+def _check_second(request: web.Request, session: LoginSession) -> None:
     if request.path == _EVENTS and request.method in READ_ONLY:
         return
     given = request.headers.getall(SECOND, ())

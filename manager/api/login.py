@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from common.access.callers import AuthMode, Caller, Via
-from common.access.credentials import Session
+from common.access.credentials import LoginSession
 from common.access.rights import OWNER, Role
 from common.access.subjects import MAX_NAME, Subject, SubjectKind
 from common.errors import ForbiddenError, InvalidInputError, LoginNeededError, NotFoundError, Problem
@@ -18,14 +18,14 @@ from common.jobs.kinds import Kind, Schema, about
 from common.jobs.reading import check_unicode, wrong
 from manager.access.audited import annotate
 from manager.access.cookies import given_cookie
-from manager.access.directory import Held
+from manager.access.directory import Versioned
 from manager.access.guard import CALLER
 from manager.access.logins import From
 from manager.access.needs import anonymous, known, own
 from manager.access.passwords import LONGEST, SHORTEST
 from manager.access.recovery import recovery_shown
 from manager.access.sessions import Opened
-from manager.access.ways import SESSION, SessionWay
+from manager.access.ways import SESSION, CookieWay
 from manager.api.schemas import text
 from manager.http.bodies import Body
 from manager.http.guards import ADDRESS
@@ -261,9 +261,9 @@ async def came_from(request: web.Request) -> From:
     device: str | None = None
     with suppress(LoginNeededError):  # it is there twice, and says nothing
         device = given_cookie(request, cookies.device(request))
-    session: Held[Session] | None = request.get(SESSION)
+    session: Versioned[LoginSession] | None = request.get(SESSION)
     if session is None:
-        way = next((one for one in request.app[PARTS].access.ways if isinstance(one, SessionWay)), None)
+        way = next((one for one in request.app[PARTS].access.ways if isinstance(one, CookieWay)), None)
         try:
             session = None if way is None else await way.held(request)
         except LoginNeededError:
@@ -283,7 +283,7 @@ def _user(name: str) -> Subject:
         ) from None
 
 
-def _session(held: Held[Session], current: Held[Session] | None) -> dict[str, Any]:
+def _session(held: Versioned[LoginSession], current: Versioned[LoginSession] | None) -> dict[str, Any]:
     session = held.record
     return {
         "id": session.id, "user": str(session.subject), "way": str(session.way), "createdMs": session.created_ms,

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from common.access.accounts import Service, User
-from common.access.credentials import Session, SessionWay, Token, digest_of, spell_token
+from common.access.credentials import LoginSession, SessionWay, Token, digest_of, spell_token
 from common.access.rights import Binding, Grant, Role
 from common.access.selectors import EVERYTHING, Selector
 from common.access.subjects import Subject
@@ -148,7 +148,7 @@ class Accessing:
     ) -> Cookie:  # fmt: skip
         """A session of this user, with a lease of its own."""
         secret, second, now_ms = secrets.token_hex(32), secrets.token_hex(32), self._clock.wall_ms()
-        session = Session(
+        session = LoginSession(
             id=secrets.token_hex(6), second=digest_of(second), subject=Subject.parse(subject), groups=tuple(groups),
             way=way, role=role, created_ms=now_ms, expires_ms=now_ms + expires_in_ms, address="127.0.0.1", agent="test",
             secure=secure,

@@ -15,7 +15,7 @@ from common.etcd import Change, EtcdClient, Session
 from common.jobs.reader import parse_job
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, decode_mark, encode_mark
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.placement import Candidate, Placement
 from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.proposals import Result
@@ -56,7 +56,7 @@ class Planner:
     records: list[RunRecord] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.identity = Identity(worker=self.name, instance=f"instance-of-{self.name}", host="h")
+        self.identity = WorkerIdentity(worker=self.name, instance=f"instance-of-{self.name}", host="h")
         self.catalog = Catalog(self.keys, on_changed=lambda name: self.scheduler.job_changed(name))
         self.absences = Absences(worker=self.name, clock=self.clock)
         self.members = Members(self.keys, self.name, on_changed=lambda: None, on_seen=self.absences.saw)

@@ -19,7 +19,7 @@ from common.process.lifecycle import Stop, run_loops
 from common.protocol.compares import create_revision_is
 from common.protocol.keys import Keys, RunId, Watched, encode_mark
 from common.protocol.kill import Kill
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import SavedJob
@@ -199,7 +199,7 @@ class Working:
     """One worker that runs in the test's loop."""
 
     agent: Agent
-    identity: Identity
+    identity: WorkerIdentity
     client: EtcdClient
     stop: Stop
     task: asyncio.Task[None]

@@ -16,7 +16,7 @@ from common.process.disk import Disk
 from common.protocol.fire_claims import Batch, Claims
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.kill import Kill
-from common.protocol.member import Identity, Member
+from common.protocol.member import Member, WorkerIdentity
 from common.protocol.planned_job import read_job
 from common.protocol.planner import Decision
 from common.protocol.request import Request
@@ -44,7 +44,7 @@ from worker.secrets import Secrets
 
 SECOND = 1000
 NOON = 1_790_000_040_000
-ME = Identity(worker="w1", instance="mine", host="h1")
+ME = WorkerIdentity(worker="w1", instance="mine", host="h1")
 
 
 class FakeExecutor:

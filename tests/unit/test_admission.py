@@ -10,7 +10,7 @@ import pytest
 
 from common.etcd import EtcdClient, Session
 from common.protocol.keys import Keys
-from common.protocol.member import Beat, Identity, RunsAs
+from common.protocol.member import Beat, RunsAs, WorkerIdentity
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.admission import Admission, Reason
@@ -76,7 +76,7 @@ class Announcing:
         self.admission, self.session, clock = Admission(), SlowSession(), FakeClock()
         self.registry = Registry(
             client=cast(EtcdClient, type("Client", (), {"endpoint": "127.0.0.1:1"})), keys=Keys("/test"),
-            identity=Identity(worker="w1", instance="0", host="h"), slots=1, labels={}, ttl_s=5, isolates=False,
+            identity=WorkerIdentity(worker="w1", instance="0", host="h"), slots=1, labels={}, ttl_s=5, isolates=False,
             runs_as=RunsAs(uid=0),
             on_opened=opened,
             on_ended=lambda: None, describe=lambda: Beat(kind="worker", wall_ms=0), admission=self.admission,

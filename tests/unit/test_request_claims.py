@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from common.etcd import Session
 from common.jobs.job import JobSpec
 from common.protocol.keys import Keys, RunId
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.request import Origin, Request
 from common.protocol.request_writes import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.run import EntryState, RunEntry
@@ -71,7 +71,7 @@ def test_run_is_due_when_its_request_may_be_claimed_and_says_whether_it_took_the
     claim = a_claim(spec=spec, dispatch_ms=8, not_before_ms=not_before_ms)
     claim = claim_of(
         claim.request, claim.job, cast(Session, SimpleNamespace(id="a1")), keys=KEYS,
-        identity=Identity(worker="w1", instance="i", host="h"),
+        identity=WorkerIdentity(worker="w1", instance="i", host="h"),
         lost_after_ms=5, now_ms=9, mark=None,
     )  # fmt: skip
     assert (claim.entry.dispatch_ms, claim.entry.locked) == (dispatch_ms, overlap == "skip")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from common.access.credentials import Session, SessionWay
+from common.access.credentials import LoginSession, SessionWay
 from common.access.subjects import Subject
 from common.errors import UnavailableError
-from manager.access.directory import Held
+from manager.access.directory import Versioned
 from manager.access.keep_alive import SessionKeepAlive
 from tests.support.background import running
 from tests.support.fake_clock import FakeClock
@@ -26,12 +26,12 @@ class Leases:
         return True
 
 
-def session(lease: int) -> Held[Session]:
-    record = Session(
+def session(lease: int) -> Versioned[LoginSession]:
+    record = LoginSession(
         id="0" * 12, second="0" * 64, subject=Subject.parse("user:alice"), way=SessionWay.PASSWORD, created_ms=0,
         expires_ms=1, address="", agent="",
     )  # fmt: skip
-    return Held(record=record, made_at=1, changed_at=1, lease=lease)
+    return Versioned(record=record, made_at=1, changed_at=1, lease=lease)
 
 
 async def test_sessions_that_are_used_are_kept_alive_once_a_minute() -> None:

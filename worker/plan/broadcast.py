@@ -28,7 +28,7 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.protocol import boots, fire_decisions
 from common.protocol.keys import Keys, read_mark, sequence_name
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.placement import is_eligible
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import undecided
@@ -74,7 +74,7 @@ class Broadcast:
         *,
         client: EtcdClient,
         keys: Keys,
-        identity: Identity,
+        identity: WorkerIdentity,
         labels: Mapping[str, str],
         slots: int,
         catalog: Catalog,

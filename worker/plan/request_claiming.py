@@ -18,7 +18,7 @@ from common.etcd import EtcdClient, Session
 from common.etcd.settle import Bears, Patience, settle
 from common.process import failpoints
 from common.protocol.keys import Keys, read_mark
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
 from common.protocol.request_writes import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
@@ -50,7 +50,7 @@ class RequestClaiming:
         *,
         client: EtcdClient,
         keys: Keys,
-        identity: Identity,
+        identity: WorkerIdentity,
         lost_after_ms: int,
         table: RunTable,
         refusals: Refusals,

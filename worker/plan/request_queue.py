@@ -20,7 +20,7 @@ from typing import Final
 from common.clock import Clock
 from common.etcd import Change, EtcdClient, Session
 from common.protocol.keys import Keys, sequence_name
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.txn import KeyValue
@@ -58,7 +58,7 @@ class RequestQueue:
         *,
         client: EtcdClient,
         keys: Keys,
-        identity: Identity,
+        identity: WorkerIdentity,
         catalog: Catalog,
         members: Members,
         kills: Kills,

@@ -26,7 +26,7 @@ from common.etcd import EtcdClient, Session
 from common.etcd.settle import Bears, Patience, answered, is_for_good
 from common.process.lifecycle import until_all
 from common.protocol.keys import Keys, RunId
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.records import lost_record
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
 from common.protocol.run_writes import KeyAfter, LeftRun, restamp
@@ -89,7 +89,7 @@ class Adoption:
         *,
         client: EtcdClient,
         keys: Keys,
-        identity: Identity,
+        identity: WorkerIdentity,
         table: RunTable,
         kills: Kills,
         settlement: Settlement,

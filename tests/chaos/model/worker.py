@@ -7,7 +7,7 @@ from typing import Final
 
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import RunId
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.placement import bucket_of
 from common.protocol.planned_job import PlannedJob
 from tests.chaos.model import deciding, delivering, dispatching, requesting, sessions, stewarding
@@ -29,7 +29,7 @@ class Worker:
         self.actor = Actor(name)
         self.name = name
         self.slots = slots
-        self.identity = Identity(worker=name, instance=name, host=name)
+        self.identity = WorkerIdentity(worker=name, instance=name, host=name)
         self.claims = Claims(KEYS, self.identity, lost_after_ms=LOST_AFTER)
         self.machine = Machine(world, self.actor)
         self.up = False

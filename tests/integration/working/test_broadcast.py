@@ -14,7 +14,7 @@ from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import Change, Session
 from common.protocol import boots
 from common.protocol.keys import RunId, decode_mark, encode_mark
-from common.protocol.member import Identity
+from common.protocol.member import WorkerIdentity
 from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.run import RunRecord
 from common.protocol.txn import Delete, KeyValue, Put, Txn, TxnResult
@@ -43,8 +43,8 @@ class Own:
         self.records: list[RunRecord] = []
         self.catalog = Catalog(self.keys, on_changed=lambda name: self.broadcast.job_changed(name))
         self.broadcast = Broadcast(
-            client=world.etcd, keys=self.keys, identity=Identity(worker=worker, instance="i", host="h"), labels=EU,
-            slots=4, catalog=self.catalog, on_open=self.opened.append,
+            client=world.etcd, keys=self.keys, identity=WorkerIdentity(worker=worker, instance="i", host="h"),
+            labels=EU, slots=4, catalog=self.catalog, on_open=self.opened.append,
             on_record=lambda record, _revision: self.records.append(record), clock=self.clock,
             boot=None if boot is None else Boot(id=boot),
         )  # fmt: skip
