@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from common.etcd import EtcdClient
+from common.protocol.member import Member
 from common.protocol.placement import Candidate, Placement
 from common.protocol.planner import Decision
 from common.protocol.proposals import Answer, Result
@@ -247,6 +248,47 @@ async def test_after_an_outage_only_the_newest_fire_has_its_grace(client: EtcdCl
         assert before is not None
         assert after is not None
         assert after.version == before.version + 1
+
+
+@pytest.mark.parametrize(
+    ("by", "other_since_s", "made_up"),
+    [
+        ("the hedge", 50, [50]),
+        ("the next fire", 50, [50, 51]),
+        ("the hedge", 0, range(1, 51)),
+        ("the next fire", 0, range(1, 52)),
+    ],
+    ids=["by its hedge", "with the next fire", "by its hedge, where another was there", "with the next, likewise"],
+)
+async def test_after_an_absence_of_all_only_the_newest_fire_has_its_grace_whoever_decides_it(
+    client: EtcdClient, prefix: str, by: str, other_since_s: int, made_up: Sequence[int]
+) -> None:
+    """The worker whose turn it was is slower; where it was there all the time, what it has left may wait for a slot."""
+    async with planning(client, prefix, slots=100, start=False) as world:
+        await world.save(overlap="allow")
+        [planner] = world.planners
+        now_ms = NOON + 50 * SECOND
+        world.at(now_ms)
+        world.rank("another", "w1") if by == "the hedge" else world.rank("another", "third", "w1")
+        names = planner.members.eligible(world.jobs["job"])
+        since_ms = {name: NOON + other_since_s * SECOND if name == "another" else now_ms for name in names}
+        planner.absences.saw(live(name, since_ms[name]) for name in names)
+        planner.begin()
+        await world.settled()
+        assert planner.wins == []
+        if by == "the hedge":
+            world.at(now_ms + 500)
+        else:
+            planner.members.placement = Ranked(["w1", *sorted(names - {"w1"})])
+            world.at(now_ms + SECOND)
+        await world.mark_comes_to(NOON + made_up[-1] * SECOND)
+        assert planner.wins == [NOON + second * SECOND for second in made_up]
+        passed = [(record.status, record.count) for record in planner.records]
+        assert passed == ([(Verdict.MISSED, 49)] if other_since_s else [])
+
+
+def live(worker: str, since_ms: int) -> Member:
+    return Member(worker=worker, session="a", instance="i", host="h", address="a", slots=100, since_ms=since_ms)
 
 
 async def test_worker_that_accepts_again_reads_the_marks_before_it_decides(client: EtcdClient, prefix: str) -> None:
