@@ -113,12 +113,14 @@ async def test_past_its_deadline_the_worker_is_told_first_then_the_guardian_acts
 async def test_a_confirmed_or_adopted_run_is_not_past(tmp_path: Path) -> None:
     with guarding(tmp_path) as guard:
         await guard.said(Ready())
-        for run, session in (("confirmed@1#1", "s1"), ("adopted@1#1", "s2"), ("late@1#1", "s2")):
-            guard.intend(run, allowance_s=0.6, session=session)
-            guard.child.send(Group(run, guard.spawn(run, "echo up; exec sleep 300").pid))
-        later = SystemClock().boottime() + 60
-        guard.child.send(Confirmed("s1", later))
-        guard.child.send(Adopt("adopted@1#1", "s3", later))
+        runs = {"confirmed@1#1": "s1", "adopted@1#1": "s2", "late@1#1": "s2"}
+        processes = {run: guard.spawn(run, "echo up; exec sleep 300") for run in runs}
+        for run, session in runs.items():
+            guard.queue_intent(run, allowance_s=0.6, session=session)
+            guard.child.queue(encode(Group(run, processes[run].pid)))
+        later = SystemClock().boottime() + 3600
+        guard.child.queue(encode(Confirmed("s1", later)))
+        assert guard.child.send(Adopt("adopted@1#1", "s3", later))
         assert await guard.gone("late@1#1") == -signal.SIGTERM
         assert guard.has_said(Past("late@1#1"))
         assert guard.commands["confirmed@1#1"].poll() is None
@@ -128,10 +130,13 @@ async def test_a_confirmed_or_adopted_run_is_not_past(tmp_path: Path) -> None:
 async def test_a_worker_that_ends_it_in_words_leaves_only_the_kill_to_the_guardian(tmp_path: Path) -> None:
     told = tmp_path / "told"
     with guarding(tmp_path) as guard:
-        guard.start("late@1#1", TELLS_OF_TERM.format(file=told), allowance_s=0.1, grace_s=3)
+        process = guard.spawn("late@1#1", TELLS_OF_TERM.format(file=told))
+        os.killpg(process.pid, signal.SIGTERM)
+        await wait_until(lambda: told.exists() and told.read_text() == "term\n", description="it heard the worker")
+        guard.queue_intent("late@1#1", allowance_s=0.1, grace_s=1)
+        guard.child.queue(encode(Group("late@1#1", process.pid)))
+        assert guard.child.send(Ending("late@1#1"))
         await guard.said(Past("late@1#1"))
-        guard.child.send(Ending("late@1#1"))
-        os.killpg(guard.commands["late@1#1"].pid, signal.SIGTERM)
         assert await guard.gone("late@1#1") == -signal.SIGKILL
         assert told.read_text() == "term\n"
 

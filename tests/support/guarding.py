@@ -11,9 +11,9 @@ from itertools import count
 from pathlib import Path
 
 from common.clock import SystemClock
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from worker.guardian.child import Child
-from worker.guardian.messages import Group, Intent, Message
+from worker.guardian.messages import Group, Intent, Message, encode
 
 _numbers = count(1)
 
@@ -28,12 +28,20 @@ class Guarding:
     commands: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def intend(
-        self, run: str, *, allowance_s: float | None = 600.0, grace_s: float = 0.5, locked: bool = True,
+        self, run: str, *, allowance_s: float | None = 600.0, grace_s: float = PATIENCE_S, locked: bool = True,
         session: str = "s1", pid: int | None = None,
     ) -> None:  # fmt: skip
         """Announce a run; its session was confirmed just now."""
+        self.queue_intent(run, allowance_s=allowance_s, grace_s=grace_s, locked=locked, session=session, pid=pid)
+        assert self.child.flush()
+
+    def queue_intent(
+        self, run: str, *, allowance_s: float | None = 600.0, grace_s: float = PATIENCE_S, locked: bool = True,
+        session: str = "s1", pid: int | None = None,
+    ) -> None:  # fmt: skip
+        """The same, to be told in one write with what is sent next: no look comes between them, however slow we are."""
         now = SystemClock().boottime()
-        assert self.child.send(Intent(run, session, now, allowance_s, grace_s, locked, pid))
+        self.child.queue(encode(Intent(run, session, now, allowance_s, grace_s, locked, pid)))
 
     def spawn(self, run: str, command: str, *, first_line: bytes = b"up\n") -> subprocess.Popen[bytes]:
         """A process of the run, whose command has printed its first line (empty: it was ended before that)."""
@@ -49,9 +57,9 @@ class Guarding:
         return process
 
     def start(self, run: str, command: str, **settings: float | None) -> subprocess.Popen[bytes]:
-        """A run as its worker starts it."""
-        self.intend(run, **settings)  # type: ignore[arg-type]
+        """A run that has begun, of which the guardian hears now: so that none is ended before its first line."""
         process = self.spawn(run, command)
+        self.queue_intent(run, **settings)  # type: ignore[arg-type]
         assert self.child.send(Group(run, process.pid))
         return process
 
