@@ -122,8 +122,8 @@ async def test_a_child_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
 
 
 async def test_a_child_is_not_ready_while_somebody_else_listens_on_its_port(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as stranger:
-        port = stranger.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         child = Child(_spec(tmp_path, port=port, ready_within_s=0.2), lambda _: None)
         with pytest.raises(CommandError, match=r"not ready after 0\.2 s"):
             await child.start()
@@ -147,7 +147,7 @@ async def test_a_child_is_ready_once_what_it_has_started_listens_on_its_port(tmp
     else:
         signal.pause()
     """
-    child = Child(_spec(tmp_path, textwrap.dedent(script), port=port, ready_within_s=5), lambda _: None)
+    child = Child(_spec(tmp_path, textwrap.dedent(script), port=port), lambda _: None)
     await child.start()
     await child.stop(asyncio.Event())
 

@@ -14,7 +14,7 @@ import psutil
 
 from tests.support.etcd_server import chosen_etcd, free_port, usual_etcd
 from tests.support.forked import COPY
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.warm import WARM, WarmProcess
 
 ROOT = Path(__file__).parents[2]
@@ -83,9 +83,11 @@ async def running_up(
     try:
         async with aiohttp.ClientSession() as http:
             running = RunningUp(process=process, printed=printed, url=f"http://127.0.0.1:{port}", http=http)
+            # It may fetch an etcd first (30 s), and gives each of what it starts 30 s.
             await wait_until(
                 lambda: "etcron is up" in running.out or process.poll() is not None,
                 description="etcron is up",
+                timeout=3 * PATIENCE_S,
             )
             assert process.poll() is None, running.out
             yield running
