@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from bench.filling import save_directly
 from common.jobs.job import JobSpec
-from tests.support.cluster import EVERY_SECOND, Cluster, processes_with, running_cluster
+from tests.support.cluster import EVERY_SECOND, Cluster, processes_with, running_cluster, sleep_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -38,12 +38,13 @@ async def first_record(cluster: Cluster, job: str) -> dict[str, Any]:
 
 
 async def test_kill_reaches_everything_that_the_command_started(cluster: Cluster) -> None:
-    await cluster.save("sleepers", "sh -c 'sleep 301.5 & sleep 301.5'", EVERY_SECOND)
-    await wait_until(lambda: len(processes_with("sleep 301.5")) >= 3, description="both sleep")
+    command = sleep_of(301)
+    await cluster.save("sleepers", f"sh -c '{command} & {command}'", EVERY_SECOND)
+    await wait_until(lambda: len(processes_with(command)) >= 3, description="both sleep")
     answer = await cluster.post("/job/kill", name="sleepers")
     await cluster.post("/job/delete", name="sleepers")
     assert len(answer["killed"]) == 1
-    await wait_until(lambda: not processes_with("sleep 301.5"), description="everything is gone")
+    await wait_until(lambda: not processes_with(command), description="everything is gone")
     record = await first_record(cluster, "sleepers")
     assert record["status"] == "killed"
     assert record["_id"] == answer["killed"][0]
@@ -59,11 +60,12 @@ async def test_kill_of_a_job_that_does_not_run_says_so(cluster: Cluster) -> None
 
 
 async def test_command_in_the_background_ends_with_its_run(cluster: Cluster) -> None:
-    await cluster.save("escapes", "sleep 302.5 & exit 0", SOON)
+    command = sleep_of(302)
+    await cluster.save("escapes", f"{command} & exit 0", SOON)
     record = await first_record(cluster, "escapes")
     await cluster.post("/job/delete", name="escapes")
     assert (record["status"], record["err"]) == ("success", "")
-    await wait_until(lambda: not processes_with("sleep 302.5"), description="nothing is left")
+    await wait_until(lambda: not processes_with(command), description="nothing is left")
 
 
 async def test_fifty_megabytes_are_cut_in_the_middle(cluster: Cluster) -> None:
@@ -95,11 +97,12 @@ async def test_command_that_does_not_exist_fails_with_the_shells_words(cluster: 
 
 
 async def test_timeout_ends_the_whole_group(cluster: Cluster) -> None:
-    await cluster.save("slow", "sleep 303.5 & sleep 303.5", SOON, timeoutSeconds=1)
+    command = sleep_of(303)
+    await cluster.save("slow", f"{command} & {command}", SOON, timeoutSeconds=1)
     record = await first_record(cluster, "slow")
     await cluster.post("/job/delete", name="slow")
     assert (record["status"], record["err"]) == ("timeout", "timed out after 1 s")
-    await wait_until(lambda: not processes_with("sleep 303.5"), description="nothing is left")
+    await wait_until(lambda: not processes_with(command), description="nothing is left")
 
 
 async def test_environment_is_the_documented_one(cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import EVERY_SECOND, Cluster, processes_with, running_cluster
+from tests.support.cluster import EVERY_SECOND, Cluster, processes_with, running_cluster, sleep_of
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ TTL_S = 2 if LOST_AFTER_S < 20 else 10
 GRACE_S = 1
 RERUN = [f"rerun-{number}" for number in range(5)]
 LOST = [f"lost-{number}" for number in range(5)]
-COMMAND = "exec sleep 308.25"
+COMMAND = sleep_of(308)
 EVERY_FIFTH = "*/5 * * * * * *"
 
 
@@ -31,7 +31,7 @@ async def all_ten_run(cluster: Cluster, on: str) -> set[tuple[str, int]]:
 
     def they_do() -> bool:
         here = {start.job for start in cluster.starts() if start.worker == on}
-        return here == {*RERUN, *LOST} and len(processes_with("sleep 308.25")) == 10
+        return here == {*RERUN, *LOST} and len(processes_with(COMMAND)) == 10
 
     # Past the moment at which the lock passes on there is nothing to wait for but the next second.
     await wait_until(they_do, description=f"ten commands run on {on}", timeout=TTL_S + LOST_AFTER_S + PATIENCE_S)
@@ -61,7 +61,7 @@ async def none_outlives(cluster: Cluster, number: int) -> float:
     before = len(cluster.starts())
     began = time.monotonic()
     ending = asyncio.ensure_future(cluster.workers[number].end(signal.SIGKILL))
-    await wait_until(lambda: not processes_with("sleep 308.25"), description="its commands are gone")
+    await wait_until(lambda: not processes_with(COMMAND), description="its commands are gone")
     lived_s = time.monotonic() - began
     assert len(cluster.starts()) == before
     await ending
@@ -74,7 +74,7 @@ async def test_ten_commands_of_a_killed_worker(tmp_path: Path) -> None:
         for job in (*RERUN, *LOST):
             # The lock that a lost run leaves goes to whoever asks first, its next attempt or the job's next fire.
             cron, more = (EVERY_FIFTH, {"onWorkerLost": "rerun"}) if job in RERUN else (EVERY_SECOND, {})
-            await cluster.save(job, cluster.evidence_command(COMMAND), cron, killGraceSeconds=GRACE_S, **more)
+            await cluster.save(job, cluster.evidence_command(f"exec {COMMAND}"), cron, killGraceSeconds=GRACE_S, **more)
         first = await all_ten_run(cluster, "worker-1")
         cluster.add_worker("worker-2", *flags).start()
         await cluster.ready()

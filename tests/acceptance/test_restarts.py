@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster, processes_with, running_cluster
+from tests.support.cluster import Cluster, processes_with, running_cluster, sleep_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -27,25 +27,26 @@ async def record_of(cluster: Cluster, job: str, status: str) -> dict[str, Any]:
 
 
 async def test_what_was_going_is_ended_and_lost_what_had_ended_well_keeps_its_daemon(tmp_path: Path) -> None:
+    daemon, command = sleep_of(304), sleep_of(305)
     async with running_cluster(tmp_path, workers=1, managers=1) as cluster:
         worker = cluster.workers[0]
         try:
-            await cluster.save("service", "setsid -f sleep 304.5; echo started", "*/2 * * * * * *")
+            await cluster.save("service", f"setsid -f {daemon}; echo started", "*/2 * * * * * *")
             await record_of(cluster, "service", "success")
             await cluster.post("/job/delete", name="service")
-            await cluster.save("going", "sleep 305.5", "*/2 * * * * * *")
-            await wait_until(lambda: bool(processes_with("sleep 305.5")), description="a command is going")
+            await cluster.save("going", command, "*/2 * * * * * *")
+            await wait_until(lambda: bool(processes_with(command)), description="a command is going")
             await cluster.post("/job/delete", name="going")
-            daemons = {process.pid for process in processes_with("sleep 304.5")}
+            daemons = {process.pid for process in processes_with(daemon)}
             await worker.end(signal.SIGKILL)
-            await wait_until(lambda: not processes_with("sleep 305.5"), description="its guardian has ended it")
+            await wait_until(lambda: not processes_with(command), description="its guardian has ended it")
             worker.start()
             record = await record_of(cluster, "going", "lost")
             assert record["reason"] == "worker restarted"
-            assert not processes_with("sleep 305.5")
-            assert {process.pid for process in processes_with("sleep 304.5")} == daemons
+            assert not processes_with(command)
+            assert {process.pid for process in processes_with(daemon)} == daemons
         finally:
-            for process in processes_with("sleep 304.5"):
+            for process in processes_with(daemon):
                 process.kill()
 
 

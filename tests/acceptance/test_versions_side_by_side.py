@@ -33,18 +33,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def get(cluster: Cluster, manager: int, path: str) -> Any:
-    assert cluster.http is not None
-    async with cluster.http.get(f"http://127.0.0.1:{cluster.ports[manager]}{path}") as answer:
-        assert answer.status == 200, await answer.text()
-        return await answer.json()
-
-
-async def call(cluster: Cluster, manager: int, method: str, path: str, body: object) -> Any:
-    assert cluster.http is not None
-    url = f"http://127.0.0.1:{cluster.ports[manager]}{path}"
-    async with cluster.http.request(method, url, json=body) as answer:
-        assert answer.status in (200, 201, 202), await answer.text()
-        return await answer.json()
+    return await cluster.call_of(manager, "GET", path)
 
 
 async def test_each_runs_and_reads_what_the_other_has_written(tmp_path: Path, older: Path) -> None:
@@ -54,12 +43,12 @@ async def test_each_runs_and_reads_what_the_other_has_written(tmp_path: Path, ol
         new, old = 0, 1
         # Fires of one job, shared by both; saved by the older one.
         spec: dict[str, Any] = {"command": cluster.evidence_command(), "cronExpr": "* * * * * * *"}
-        await call(cluster, old, "PUT", "/api/v1/jobs/shared", spec)
+        await cluster.call_of(old, "PUT", "/api/v1/jobs/shared", spec)
         await wait_until(
             lambda: {start.worker for start in cluster.starts()} == {"worker-1", "worker-2"},
             description="both have run some",
         )  # fmt: skip
-        await call(cluster, new, "POST", "/api/v1/jobs/shared/pause", {"reason": "enough"})
+        await cluster.call_of(new, "POST", "/api/v1/jobs/shared/pause", {"reason": "enough"})
         starts = cluster.starts()
         assert len({start.plan_ms for start in starts}) == len(starts), "each fire ran once"
 
@@ -69,11 +58,11 @@ async def test_each_runs_and_reads_what_the_other_has_written(tmp_path: Path, ol
                 name = f"asked-{manager}-{version}"
                 chosen = {"cronExpr": "@yearly", "workers": {"version": version}}
                 failing = {"command": "exit 3", "retry": {"limit": 1, "delaySeconds": 0}}
-                await call(cluster, manager, "PUT", f"/api/v1/jobs/{name}", {**chosen, **failing})
-                await call(cluster, manager, "POST", f"/api/v1/jobs/{name}/run", {})
+                await cluster.call_of(manager, "PUT", f"/api/v1/jobs/{name}", {**chosen, **failing})
+                await cluster.call_of(manager, "POST", f"/api/v1/jobs/{name}/run", {})
                 going = {"command": f"echo begun; {cluster.evidence_command('sleep 300')}"}
-                await call(cluster, manager, "PUT", f"/api/v1/jobs/{name}-going", {**chosen, **going})
-                await call(cluster, manager, "POST", f"/api/v1/jobs/{name}-going/run", {})
+                await cluster.call_of(manager, "PUT", f"/api/v1/jobs/{name}-going", {**chosen, **going})
+                await cluster.call_of(manager, "POST", f"/api/v1/jobs/{name}-going/run", {})
         names = [f"asked-{manager}-{version}" for manager in (new, old) for version in ("new", "old")]
 
         async def all_go() -> bool:
@@ -84,7 +73,7 @@ async def test_each_runs_and_reads_what_the_other_has_written(tmp_path: Path, ol
 
         await wait_until(all_go, description="all of them run")
         for number, name in enumerate(names):
-            await call(cluster, number % 2, "POST", f"/api/v1/jobs/{name}-going/kill", {"reason": "a test"})
+            await cluster.call_of(number % 2, "POST", f"/api/v1/jobs/{name}-going/kill", {"reason": "a test"})
 
         # Each manager reads what both have written.
         for manager in (new, old):

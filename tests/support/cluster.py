@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -31,6 +32,8 @@ from tests.support.warm import WARM, WarmProcess
 ROOT = Path(__file__).parents[2]
 PAGE = 500
 EVERY_SECOND = "* * * * * * *"
+NONE_LEFT_OUT = {"policy": "all", "limit": 100}
+"""A misfire policy by which each fire starts, also where a busy machine comes to several of a job at once."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -176,8 +179,10 @@ class Cluster:
 
     # Speaking to the managers, in turn
 
-    def _url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.ports[next(self._turn) % len(self.ports)]}{path}"
+    def _url(self, path: str, manager: int | None = None) -> str:
+        """Of this manager; None: of the next one."""
+        number = next(self._turn) if manager is None else manager
+        return f"http://127.0.0.1:{self.ports[number % len(self.ports)]}{path}"
 
     async def get(self, path: str, **query: str | int) -> Any:
         status, answer = await self._asked("GET", path, params=query)
@@ -193,18 +198,25 @@ class Cluster:
 
     async def call(self, method: str, path: str, body: object = None, **headers: str) -> Any:
         """The answer to a call of ours with a JSON body, which must be a success."""
-        is_once = method == "POST" and path.endswith("/run")
-        status, answer = await self._asked(method, path, is_once=is_once, json=body, headers=headers)
+        return await self.call_of(None, method, path, body, **headers)
+
+    async def call_of(self, manager: int | None, method: str, path: str, body: object = None, **headers: str) -> Any:
+        """The same of one manager, by its number."""
+        if method == "POST" and path.endswith("/run"):  # one run, however often it is asked for
+            headers = {"Idempotency-Key": secrets.token_hex(8), **headers}
+        status, answer = await self._asked(method, path, manager=manager, json=body, headers=headers)
         assert status in (200, 201, 202), answer
         return answer
 
-    async def _asked(self, method: str, path: str, *, is_once: bool = False, **more: Any) -> tuple[int, Any]:
+    async def _asked(
+        self, method: str, path: str, *, is_once: bool = False, manager: int | None = None, **more: Any
+    ) -> tuple[int, Any]:
         """Status and answer; asked again (not ``is_once``) while a busy server does not answer in time."""
         assert self.http is not None
         http, found = self.http, list[tuple[int, Any]]()
 
         async def has_answered() -> bool:
-            async with http.request(method, self._url(path), **more) as answer:
+            async with http.request(method, self._url(path, manager), **more) as answer:
                 found[:] = [(answer.status, await answer.json())]
             return is_once or answer.status != 503
 
@@ -334,6 +346,11 @@ def covered(records: Iterable[dict[str, Any]], job: str, step_ms: int = 1000) ->
             last_ms = record.get("rangeEndTime") or record["planTime"]
             counts.update(range(record["planTime"], last_ms + 1, step_ms))
     return counts
+
+
+def sleep_of(seconds: int) -> str:
+    """A command that takes so long, and that no other test on this machine has: `processes_with` finds it alone."""
+    return f"sleep {seconds}.{os.getpid():07}"
 
 
 def processes_with(text: str) -> list[psutil.Process]:
