@@ -18,6 +18,8 @@ pytestmark = pytest.mark.slow
 AWAY_S = int(os.environ.get("ETCRON_ACCEPTANCE_AWAY_SECONDS", "8"))
 """How long the log store is away; the documentation's figure is of 30."""
 JOBS = [f"job-{number}" for number in range(10)]
+SEVERAL = 4
+"""Runs of a job without the log store: the lock of each but the last was free before its record was there."""
 
 
 async def fired_beyond(cluster: Cluster, plan_ms: int, *, timeout: float = PATIENCE_S) -> None:
@@ -63,8 +65,15 @@ async def test_log_store_away_delays_no_fire_and_loses_no_log(tmp_path: Path) ->
         await fired_beyond(cluster, 0)
         first_ms = newest_ms(cluster) + 1000
         await cluster.log_store.stop()
-        last_ms = newest_ms(cluster) + AWAY_S * 1000
+        away_ms = newest_ms(cluster)
+        last_ms = away_ms + AWAY_S * 1000
         await fired_beyond(cluster, last_ms, timeout=AWAY_S + PATIENCE_S)
+
+        def freed_their_locks() -> bool:
+            of_each = Counter(start.job for start in cluster.starts() if start.plan_ms > away_ms)
+            return all(of_each[job] >= SEVERAL for job in JOBS)
+
+        await wait_until(freed_their_locks, description="no fire waits for a lock until the log store has a record")
         fires = Counter((s.job, s.plan_ms) for s in cluster.starts() if first_ms <= s.plan_ms <= last_ms)
         await cluster.log_store.start()
         everything = await recorded(cluster, first_ms, last_ms)
@@ -72,10 +81,11 @@ async def test_log_store_away_delays_no_fire_and_loses_no_log(tmp_path: Path) ->
         assert all(set(covered(records, job).values()) == {1} for job in JOBS)
         ran = [r for r in records if r["status"] == "success"]
         assert fires == Counter((r["jobName"], r["planTime"]) for r in ran), "no fire waits for the log store"
-        assert len(ran) > len(records) / 2, "nor for the lock of a run whose record waits for it"
         for record in records:
-            if record["status"] != "success":  # on a busy machine a command may take its second and more
+            if record["status"] == "skipped":  # on a busy machine a command may take its second and more
                 check_skipped(record, everything)
+            elif record["status"] != "success":  # and a worker may come to several fires at once
+                assert (record["status"], record["reason"]) == ("missed", "misfire: latest kept a newer fire"), record
         lateness = sorted(r["startTime"] - r["planTime"] for r in ran)
         print(f"late: median {lateness[len(lateness) // 2]} ms, most {lateness[-1]} ms, of {len(lateness)}")
 
@@ -107,7 +117,7 @@ async def test_etcd_away_for_five_seconds_and_everything_goes_on(tmp_path: Path)
         statuses = Counter(r["status"] for r in records if first_ms <= r["planTime"] <= last_ms)
         print(dict(statuses))
         assert set(statuses) <= {"success", "missed", "skipped"}
-        for record in records:
+        for record in (one for one in records if one["planTime"] <= last_ms):  # what was in the way has its record, too
             if record["status"] == "skipped":  # the lock of a run that had ended could not be freed without etcd
                 assert record["reason"].startswith("overlap: "), record
                 if not stopped_ms - 1000 <= record["planTime"] <= back_ms + 2000:

@@ -60,14 +60,31 @@ def worker_of(cluster: Cluster, name: str) -> Process:
     return next(one for one in cluster.workers if one.name == name)
 
 
+async def drain(cluster: Cluster, worker: Process) -> None:
+    """It takes nothing from now on."""
+    await cluster.call("POST", f"/api/v1/workers/{worker.name}/drain", {"reason": "a test"})
+
+    async def knows() -> bool:
+        items = (await cluster.get("/api/v1/workers"))["items"]
+        return any(one["name"] == worker.name and "drained by" in (one["problem"] or "") for one in items)
+
+    await wait_until(knows, description=f"{worker.name} says that it is drained")
+
+
 async def test_fails_twice_and_its_worker_is_killed_between_attempts(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, workers=2, managers=1, worker_flags=QUICK) as cluster:
-        retry = {"limit": 4, "delaySeconds": 4, "backoff": 1}
-        command = cluster.evidence_command("test $ETCRON_ATTEMPT = 3")
-        await save(cluster, "shaky", command, retry=retry, **LOST_AFTER, **soon(cluster))
+        retry, may_end = {"limit": 4, "delaySeconds": 4, "backoff": 1}, tmp_path / "may-end"
+        then = f"until [ -e {may_end} ]; do sleep 0.1; done; test $ETCRON_ATTEMPT = 3"
+        await save(cluster, "shaky", cluster.evidence_command(then), retry=retry, **LOST_AFTER, **soon(cluster))
+        await wait_until(lambda: bool(cluster.starts()), description="it runs")
+        for worker in cluster.workers:  # so that nobody begins the next attempt before the kill
+            await drain(cluster, worker)
+        may_end.touch()
         await retry_is_asked_for(cluster, "shaky")
         [first] = await has_records(cluster, "shaky", 1)
         await worker_of(cluster, first["worker"]).end(signal.SIGKILL)
+        [other] = {worker.name for worker in cluster.workers} - {first["worker"]}
+        await cluster.call("POST", f"/api/v1/workers/{other}/undrain", {})
         all_three = await has_records(cluster, "shaky", 3)
         assert [one["status"] for one in all_three] == ["failed", "failed", "success"]
         assert [one["trigger"] for one in all_three] == ["schedule", "retry", "retry"]
@@ -115,7 +132,7 @@ async def test_worker_killed_as_many_runs_fail_asks_for_each_retry_once(tmp_path
 
 async def test_lost_run_is_run_again_once(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, workers=2, managers=1, worker_flags=QUICK) as cluster:
-        command = cluster.evidence_command("test $ETCRON_ATTEMPT = 2 || sleep 3")
+        command = cluster.evidence_command("test $ETCRON_ATTEMPT = 2 || sleep 300")
         await save(cluster, "precious", command, onWorkerLost="rerun", **LOST_AFTER, **soon(cluster))
         await wait_until(lambda: bool(cluster.starts()), description="it runs")
         await worker_of(cluster, cluster.starts()[0].worker).end(signal.SIGKILL)

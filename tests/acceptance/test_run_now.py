@@ -230,13 +230,18 @@ async def test_manager_killed_in_the_middle_of_idempotent_calls(tmp_path: Path) 
                 some_are.set()
 
         first, second = cluster.ports
-        calls = [asyncio.ensure_future(ask_one(number, first)) for number in range(150)]
+        calls = [asyncio.ensure_future(ask_one(number, first)) for number in range(140)]
         async with asyncio.timeout(PATIENCE_S):
             await some_are.wait()
-        await cluster.managers[0].end(signal.SIGKILL)
+        killed = cluster.managers[0]
+        assert killed.popen is not None
+        killed.popen.send_signal(signal.SIGSTOP)
+        # However late we are, and however much it has answered: it gives these no answer.
+        calls += [asyncio.ensure_future(ask_one(number, first)) for number in range(140, 150)]
+        await killed.end(signal.SIGKILL)
         results = await asyncio.gather(*calls, return_exceptions=True)
         before, failed = dict(answered), [number for number, result in enumerate(results) if result is not None]
-        assert failed, "the manager was killed too late"
+        assert failed, "calls without an answer"
         await asyncio.gather(*(ask_one(number, second) for number in range(150)))
         assert {number: answered[number] for number in before} == before, "the first answer again"
         cluster.ports.remove(first)
