@@ -54,16 +54,14 @@ async def test_calls_go_on_after_a_restart(own_etcd: EtcdServer, own_client: Etc
 
 
 async def test_a_frozen_server_is_given_up_at_the_deadline(own_etcd: EtcdServer) -> None:
-    loop = asyncio.get_running_loop()
     async with EtcdClient([own_etcd.endpoint], timeout=0.5, clock=SystemClock()) as client:
-        await client.put("a", b"one")
+        await wait_until(lambda: works(client), description="it is connected")
         await own_etcd.pause()
-        started = loop.time()
-        with pytest.raises(UnavailableError, match="DEADLINE_EXCEEDED"):
-            await client.get("a")
-        with pytest.raises(EtcdInDoubtError, match=own_etcd.endpoint):
-            await client.put("a", b"two")
-        assert loop.time() - started < 5
+        async with asyncio.timeout(60):
+            with pytest.raises(UnavailableError, match="DEADLINE_EXCEEDED"):
+                await client.get("a")
+            with pytest.raises(EtcdInDoubtError, match=own_etcd.endpoint):
+                await client.put("a", b"two")
         own_etcd.resume()
         await wait_until(lambda: works(client), description="the thawed server is used again")
 
