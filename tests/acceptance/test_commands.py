@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from bench.filling import save_directly
 from common.jobs.job import JobSpec
-from tests.support.cluster import EVERY_SECOND, Cluster, processes_with, running_cluster, sleep_of
+from tests.support.cluster import Cluster, processes_with, running_cluster, sleep_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -39,7 +39,8 @@ async def first_record(cluster: Cluster, job: str) -> dict[str, Any]:
 
 async def test_kill_reaches_everything_that_the_command_started(cluster: Cluster) -> None:
     command = sleep_of(301)
-    await cluster.save("sleepers", f"sh -c '{command} & {command}'", EVERY_SECOND)
+    await cluster.save("sleepers", f"sh -c '{command} & {command}'", NEVER)  # no fire comes between kill and look
+    await cluster.call("POST", "/api/v1/jobs/sleepers/run", {})
     await wait_until(lambda: len(processes_with(command)) >= 3, description="both sleep")
     answer = await cluster.post("/job/kill", name="sleepers")
     await cluster.post("/job/delete", name="sleepers")

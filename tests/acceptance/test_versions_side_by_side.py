@@ -87,7 +87,13 @@ async def test_each_runs_and_reads_what_the_other_has_written(tmp_path: Path, ol
                 )
 
             await wait_until(has_all, description=f"manager {manager} lists all")
-            row = await get(cluster, manager, "/api/v1/jobs/asked-0-old")
+            row: dict[str, Any] = {}
+
+            async def shows_its_result(manager: int = manager, row: dict[str, Any] = row) -> bool:
+                row.update(await get(cluster, manager, "/api/v1/jobs/asked-0-old"))
+                return bool(row["lastResult"] and row["recent"])
+
+            await wait_until(shows_its_result, description=f"manager {manager} has heard how it ended")
             assert row["lastResult"]["status"] == "failed"
             assert [one["status"] for one in row["recent"]] == ["failed"]
             log = await get(cluster, manager, "/job/log?name=asked-1-new-going")
