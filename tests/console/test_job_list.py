@@ -6,7 +6,7 @@ import asyncio
 import re
 from urllib.parse import quote
 
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from common.clock import SystemClock
 from common.etcd import EtcdClient
@@ -375,3 +375,31 @@ async def test_palette_goes_anywhere_by_keys_alone(console: Console, cluster: Cl
     await expect(workers).to_have_attribute("aria-selected", "true")
     await page.keyboard.press("Enter")
     await page.wait_for_url("**/workers")
+
+
+async def test_palette_keeps_what_is_chosen_whatever_is_found_later(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    job = f"{name}-job"
+    await cluster.save(job, "true", "@yearly")
+    page = await console.open("/runs")
+    await settled(page)
+    palette, held = page.get_by_role("dialog"), asyncio.Queue[Route]()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type(job)
+    await expect(palette.get_by_role("option", name=job)).to_have_attribute("aria-selected", "true")
+    await page.route("**/api/v1/jobs?*", held.put)
+    await page.keyboard.type("@1700000000000")  # the id of a run: the job was found for what was typed before
+    run = palette.get_by_role("option", name=f"{job}@1700000000000#1")
+    await expect(run).to_have_attribute("aria-selected", "true")
+
+    await palette.get_by_role("combobox").fill("")
+    await palette.get_by_role("combobox").fill("job")
+    while "q=job&" not in (answer := await held.get()).request.url:
+        pass
+    await page.keyboard.press("ArrowDown")
+    new = palette.get_by_role("option", name="New job")
+    await expect(new).to_have_attribute("aria-selected", "true")
+    await answer.continue_()
+    await expect(palette.get_by_role("group")).to_have_count(2)  # the jobs stand before the pages
+    await expect(new).to_have_attribute("aria-selected", "true")

@@ -69,11 +69,13 @@ class Palette {
 
   draw() {
     const { text, at } = this;
+    const chosen = at > 0 && this.entries[at]; // with the arrows: what is found meanwhile does not move it
     const wanted = text.toLowerCase();
     const actions = { ...this.hand, entries: this.hand.entries.filter(({ label }) => label.toLowerCase().includes(wanted)) };
-    const groups = [actions, ...this.found, runsLike(text), pagesLike(wanted)].filter(({ entries }) => entries.length);
+    const groups = [actions, runsLike(text), ...this.found, pagesLike(wanted)].filter(({ entries }) => entries.length);
     this.entries = groups.flatMap(({ entries }) => entries);
-    this.at = Math.min(at, Math.max(0, this.entries.length - 1));
+    const still = this.entries.findIndex(({ glyph, label }) => chosen && chosen.glyph === glyph && chosen.label === label);
+    this.at = still >= 0 ? still : Math.min(at, Math.max(0, this.entries.length - 1));
     let index = 0;
     this.list.replaceChildren(...groups.map(({ title, entries }, number) => h("div", { role: "group", "aria-labelledby": `palette-group-${number}` },
       h("div", { class: "palette-title", id: `palette-group-${number}`, role: "presentation" }, title), entries.map((entry) => option(entry, index++)))));
