@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.console.console import Console, findings, overflow, settled
 from tests.support.cluster import Cluster
@@ -63,6 +64,31 @@ async def test_paste_preview_mend_and_save(console: Console, cluster: Cluster, n
     await job.click()
     await settled(page)
     await expect(page.locator("h1")).to_contain_text(name)
+
+
+async def test_what_is_told_is_of_the_text_that_stands_there_and_what_was_saved_is_told(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    """Somebody goes on typing while the manager reads, and while it saves."""
+    page = await console.open("/crontab")
+    held: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route(re.compile("/api/v1/crontab(/preview)?$"), held.put)
+    text, told, look = page.get_by_label("Crontab", exact=True), page.locator("#told"), page.locator("#look")
+    await text.fill(f"30 2 * * * /usr/local/bin/{name} --old")
+    await look.click()
+    answer = await held.get()
+    await text.fill(f"30 2 * * * /usr/local/bin/{name}")
+    await answer.continue_()
+    await expect(look).not_to_have_attribute("aria-disabled", "true")
+    await expect(told).to_be_hidden()
+    await look.click()
+    await (await held.get()).continue_()
+    await told.get_by_role("button", name="Create 1 job").click()
+    answer = await held.get()
+    await text.press_sequentially(" ")
+    await expect(told).to_be_hidden()
+    await answer.continue_()
+    await expect(told.get_by_role("heading", level=2)).to_have_text("1 job created, paused")
 
 
 @pytest.mark.parametrize("width", [1280, 390])

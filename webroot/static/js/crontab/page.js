@@ -27,7 +27,7 @@ export async function start() {
     if (isHeld(byId("look"))) return;
     const body = bodyOf(form);
     const told = await asked(byId("look"), "/crontab/preview", body);
-    if (told) preview(told, body);
+    if (told && JSON.stringify(body) === JSON.stringify(bodyOf(form))) preview(told, body); // else it is of another text
   });
   form.elements.text.focus();
 }
@@ -112,6 +112,7 @@ function ended(place, results, body, refused) {
   const done = results.filter(({ ok }) => ok), failed = results.filter(({ ok }) => !ok);
   const title = t(body.enabled ? "crontab.made" : "crontab.made.paused", { n: done.length });
   announce(title);
+  place.hidden = false; // somebody may type what comes next
   fill(place, h("div", { class: "section-head" }, h("h2", { tabindex: -1 }, title)),
     failed.map(({ name, message }) => said(`${name}${t("colon")}${message}`, "bad")),
     h("ul", {}, done.map(({ name }) => h("li", {}, h("a", { href: jobUrl(name) }, name)))),
