@@ -330,6 +330,24 @@ async def test_administrator_says_who_may_do_what(guarded: Guarded) -> None:
     await looks_good(guarded.console, page, "access")
 
 
+async def test_answer_to_what_was_asked_before_is_not_shown_over_a_newer_one(guarded: Guarded) -> None:
+    await guarded.person("root", Role.ADMIN)
+    await guarded.person("carol", Role.VIEWER)
+    page = await guarded.log_in("root", "/access")
+    asked: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route("**/access/explain?*", asked.put)
+    told, whom = page.locator("#explained"), page.get_by_label("What can this subject do?")
+    for name in ("carol", "root"):
+        await whom.fill(name)
+        await whom.press("Enter")
+    first, second = await asked.get(), await asked.get()
+    await second.continue_()
+    await expect(told.get_by_role("heading")).to_have_text("user:root")
+    await first.fulfill(response=await first.fetch())
+    await settled(page)
+    await expect(told.get_by_role("heading")).to_have_text("user:root")
+
+
 async def test_attack_name_of_a_group_is_markup(guarded: Guarded) -> None:
     """A login provider names groups as it likes; they are shown on four pages."""
     await guarded.person("root", Role.ADMIN, groups=[MARKUP])

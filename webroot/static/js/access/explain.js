@@ -7,6 +7,9 @@ import { listed, t, word } from "../text.js";
 import { COLUMNS } from "./bindings.js";
 import { table } from "../tables.js";
 
+/** What was asked last: an answer to what was asked before is not shown, however late it comes. */
+let asking = new AbortController();
+
 export function startExplain() {
   for (const kind of ["subject", "job"]) {
     byId(`explain-${kind}`).addEventListener("submit", (event) => {
@@ -22,11 +25,16 @@ async function explain(kind) {
   if (!wanted) return;
   const box = byId("explained");
   box.setAttribute("aria-busy", "true");
+  asking.abort();
+  asking = new AbortController();
+  const { signal } = asking;
   try {
-    const found = await get("/access/explain", { query: { [kind]: kind === "subject" && !wanted.includes(":") ? `user:${wanted}` : wanted } });
+    const found = await get("/access/explain", { query: { [kind]: kind === "subject" && !wanted.includes(":") ? `user:${wanted}` : wanted }, signal });
+    if (signal.aborted) return;
     fill(box, ...(kind === "subject" ? ofSubject(found) : ofJob(found)));
     announce(box.textContent ?? "");
   } catch (error) {
+    if (signal.aborted) return;
     fill(box, warning(error.message, "bad"));
     announce(error.message);
   }
