@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.async_api import Route, expect
 
 from tests.console.console import Console, script_of_ours, settled
+from tests.console.test_job_page import history, write
 from tests.console.test_live import NO_SHARED_WORKER
 from tests.console.test_run_list import HAND_MADE_EVENTS
 from tests.support.cluster import Cluster
@@ -121,3 +123,29 @@ async def test_what_is_heard_while_the_list_loads_is_looked_at_again(
     await settled(page)
     async with page.expect_request("**/api/v1/jobs?*"):  # in real time it asks anyway, after 25 s; not in this one
         await page.clock.run_for(2000)
+
+
+async def test_period_that_is_being_drawn_across_a_chart_is_not_lost_when_a_run_ends(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    await write(cluster, history(name, (await cluster.get(f"/api/v1/jobs/{name}"))["revision"], failed=0))
+    page = await console.open("about:blank", script=BY_HAND, own_context=True)
+    await page.clock.install()
+    await page.goto(f"/jobs/{name}")
+    await settled(page)
+    chart = page.locator("#durations")
+    await expect(chart.locator(".dots .mark")).to_have_count(75)
+    svg = chart.locator("svg.chart").first
+    await svg.scroll_into_view_if_needed()
+    box = await svg.bounding_box()
+    assert box is not None
+    await page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 30)
+    await page.mouse.down()
+    await page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30, steps=3)
+    async with page.expect_response(f"**/api/v1/jobs/{name}/durations") as again:
+        await page.evaluate("(name) => tell('runs', { jobs: { [name]: { running: [] } } })", name)
+        await page.clock.run_for(12_000)
+    await (await again.value).finished()
+    await page.mouse.up()
+    await expect(chart.locator(".chart-note")).to_contain_text(re.compile("^Between "))

@@ -37,6 +37,8 @@ export class Durations {
     this.chosen = "newest";
     /** What was drawn across. @type {{from: number, to: number} | null} */
     this.brushed = null;
+    /** Whether somebody is drawing across it. */
+    this.isBrushing = false;
     this.periods = h("div", { class: "segments", role: "group", "aria-label": t("durations.period") });
     this.show = chart(byId("durations"), { id: "durations", title: t("durations.title"), extra: this.periods });
     this.loading = new Refresher((signal) => this.load(signal), EVERY_MS, isOpen);
@@ -69,6 +71,7 @@ export class Durations {
     const span = this.brushed ?? (PERIODS[this.chosen] ? { from: now() - PERIODS[this.chosen], to: undefined } : {});
     try {
       const found = await get(this.path, { query: /** @type {any} */ (span), signal });
+      if (this.isBrushing) return this.loading.soon(); // drawn again, the chart would lose what is begun on it
       byId("durations").hidden = !found.runs && this.chosen === "newest"; // it has not run yet
       this.show({ draw: (width) => this.draw(found, width), columns: ["planned", "verdict", "duration", "lateness"].map((key) => t(`column.${key}`)), rows: () => this.rows(found), note: this.note(found) });
     } catch (error) {
@@ -118,12 +121,14 @@ export class Durations {
   /** A period is chosen by drawing across it. @param {any} plot */
   brush({ svg, body, x, width, height, left }) {
     let start = NaN;
+    this.isBrushing = false;
     const shade = s("rect", { class: "brush", height, width: 0 });
     body.append(shade);
     const at = (/** @type {PointerEvent} */ event) => Math.min(Math.max(event.clientX - svg.getBoundingClientRect().left - left, 0), width);
     svg.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
       if (event.button || /** @type {Element} */ (event.target).closest(".mark")) return;
       start = at(event);
+      this.isBrushing = true;
       svg.setPointerCapture(event.pointerId);
     });
     svg.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
@@ -134,11 +139,13 @@ export class Durations {
     svg.addEventListener("pointerup", (/** @type {PointerEvent} */ event) => {
       const [low, high] = [start, at(event)].sort((one, other) => one - other);
       start = NaN;
+      this.isBrushing = false;
       if (high - low >= LEAST_PX) this.choose("", { from: Math.floor(x.invert(low)), to: Math.ceil(x.invert(high)) + 1 });
       else shade.setAttribute("width", "0");
     });
     svg.addEventListener("pointercancel", () => {
       start = NaN;
+      this.isBrushing = false;
       shade.setAttribute("width", "0");
     });
   }
