@@ -105,3 +105,17 @@ async def test_lines_are_told_in_chinese(console: Console, width: int) -> None:
     await expect(rows.nth(5)).not_to_contain_text("没有通知")
     assert await overflow(page) == 0
     await console.shoot(page, f"crontab-zh-{width}", whole=True)
+
+
+async def test_preview_that_is_asked_for_before_the_page_is_ready_comes_and_the_text_stays(console: Console) -> None:
+    page = await console.open("/livez")
+    waiting: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route("**/api/v1/whoami", waiting.put, times=1)
+    await page.goto("/crontab")
+    first = await waiting.get()
+    text = page.get_by_label("Crontab", exact=True)
+    await text.fill(TEXT.format(name="x"))
+    await page.get_by_role("button", name="Preview").click()
+    await first.continue_()
+    await expect(page.locator("#told tbody tr")).to_have_count(3)
+    await expect(text).to_have_value(TEXT.format(name="x"))

@@ -8,6 +8,7 @@ import { startKeys } from "./keys.js";
 import { start as startLive } from "./live/live.js";
 import { startMark } from "./mark.js";
 import { showCaller } from "./me.js";
+import { notePresses } from "./pressed.js";
 import { sayAgain } from "./undo.js";
 
 const { page, target } = document.body.dataset;
@@ -16,6 +17,7 @@ startKeys();
 if (page === "login") {
   await (await import(`./${page}/page.js`)).start();
 } else {
+  const pressAgain = notePresses();
   startChip(byId("live"));
   const [{ start }, caller] = await Promise.all([import(`./${page}/page.js`), findCaller()]);
   showCaller(caller);
@@ -29,6 +31,7 @@ if (page === "login") {
     if (search.value !== typed[at]) search.value = typed[at];
     search.dispatchEvent(new Event("input", { bubbles: true }));
   });
+  pressAgain();
   byId("live").hidden = !mayAnything("viewer");
   if (mayAnything("viewer")) {
     startMark();
