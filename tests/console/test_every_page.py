@@ -40,7 +40,10 @@ _FAULTS: Final = r"""
     return isText(one) && (isCutAcross || isCut(overflowY, one.scrollHeight, one.clientHeight));
   });
   const moves = (one) => one && (["auto", "scroll"].includes(styleOf(one).overflowX) || moves(one.parentElement));
-  const outside = all.filter((one) => isText(one) && box(one).right > innerWidth + 1 && !moves(one.parentElement));
+  const shortens = (one) => styleOf(one).textOverflow === "ellipsis"; // what is in it may be longer
+  const isShortened = (one) => one && (shortens(one) || isShortened(one.parentElement));
+  const outside = all.filter((one) => (isText(one) || shortens(one)) && box(one).right > innerWidth + 1
+    && !moves(one.parentElement) && !isShortened(one.parentElement));
   const controls = all.filter((one) => one.matches("a, button, input, select, textarea, summary") && box(one).width > 1
     && !moves(one.parentElement) && !one.closest(".bar, .form-end")); // these stay while the page moves under them
   const over = controls.flatMap((one, at) => controls.slice(at + 1).filter((other) => {
