@@ -20,7 +20,7 @@ from playwright.async_api import Browser, async_playwright
 
 from common.etcd import EtcdClient
 from common.protocol.access_keys import AccessKeys
-from tests.console.console import CHROMIUM, SAME_SCRIPT, Console, Usual
+from tests.console.console import CHROMIUM, PATIENT_MANAGER, SAME_SCRIPT, Console, Usual
 from tests.support.access import administrator_in
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.etcd_server import EtcdServer, free_port, serving_etcd
@@ -81,7 +81,7 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 async def cluster(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """etcd, log store, one manager, one worker: for all tests; each has job names of its own."""
     directory, quick = tmp_path_factory.mktemp("console"), ("--shutdown-grace-seconds", "1")
-    patient = {"manager-1": ("--api-write-timeout", "20000")}  # a record of 6 MB takes seconds on a busy machine
+    patient = {"manager-1": PATIENT_MANAGER}
     async with running_cluster(directory, workers=1, managers=1, worker_flags=quick, flags_of=patient) as cluster:
         yield cluster
 

@@ -36,6 +36,8 @@ CHROMIUM: Final = [
 """What it is started with."""
 SAME_SCRIPT: Final = Path(__file__).with_name("same_script.cjs")
 """What Playwright's driver reads first."""
+PATIENT_MANAGER: Final = ("--api-write-timeout", "20000")
+"""A record of 6 MB, or 10,000 jobs, take seconds on a busy machine; a page notes what is answered with 503."""
 WIDE, NARROW = 1280, 360
 USUAL_LOCALE: Final = "en-GB"
 # Answers that a page expects, and that a browser nevertheless calls an error.
@@ -44,6 +46,8 @@ _WATCH_CSP = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
+# A page waits 2 s to hear who it is, and 5 s for the words of its language, and then shows itself without them.
+_PATIENT = "AbortSignal.timeout = () => new AbortController().signal;"
 WATCH_INPUTS = """
 window.inputs = [];
 new PerformanceObserver((list) => window.inputs.push(...list.getEntries().map((one) => one.duration)))
@@ -262,7 +266,7 @@ async def new_context(browser: Browser, base: str, **options: Any) -> BrowserCon
     usual = {"locale": USUAL_LOCALE, "timezone_id": "Europe/Berlin", "base_url": base}
     context = await browser.new_context(**{**usual, **options})
     context.set_default_timeout(_PATIENCE_MS)
-    await context.add_init_script(_WATCH_CSP)
+    await context.add_init_script(_WATCH_CSP + _PATIENT)
     return context
 
 

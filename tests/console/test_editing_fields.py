@@ -120,6 +120,7 @@ async def test_every_field_is_saved_and_shown_again(
     )
     for theme in THEMES if AXE.exists() else ():
         await page.emulate_media(color_scheme=theme)
+        await expect(page.locator("html")).to_have_attribute("data-bs-theme", theme)
         assert await findings(page, colours_alone=theme != THEMES[0]) == []
     await console.shoot_all(page, "form-unfolded", whole=True)
     await console.shoot(page, "form-unfolded-whole", whole=True)

@@ -20,6 +20,15 @@ from tests.support.cluster import Cluster
 from tests.support.waiting import wait_until
 
 
+async def is_free(etcd: EtcdClient, job: str) -> None:
+    """Nothing runs of the job by now."""
+
+    async def has_no_lock() -> bool:
+        return await etcd.get(Keys().lock(job)) is None
+
+    await wait_until(has_no_lock, description="the lock is free")
+
+
 async def test_run_whose_kill_is_pending_for_a_minute_is_given_up(
     console: Console, cluster: Cluster, name: str
 ) -> None:
@@ -45,7 +54,7 @@ async def test_run_whose_kill_is_pending_for_a_minute_is_given_up(
         await dialog.get_by_role("button", name="Give up").click()
         await expect(page.locator("#state")).to_have_text(" lost")
         await expect(page.locator("#why")).to_contain_text("the machine burned")
-        assert await etcd.get(keys.lock(name)) is None
+        await is_free(etcd, name)
 
 
 async def test_run_that_is_ending_shows_what_is_left_of_it_and_is_given_up(
@@ -81,8 +90,4 @@ async def test_run_that_is_ending_shows_what_is_left_of_it_and_is_given_up(
         await etcd.delete(keys.beat("stuck"))
         await expect(page.locator("#state")).to_have_text(" killed")
         await expect(page.locator("#give-up")).to_have_count(0)
-
-        async def is_free() -> bool:
-            return await etcd.get(keys.lock(name)) is None
-
-        await wait_until(is_free, description="the lock is free")
+        await is_free(etcd, name)

@@ -275,7 +275,9 @@ async def test_a_pause_and_a_delete_are_taken_back(console: Console, cluster: Cl
     await cluster.save(f"{name}-a", "true", "@yearly")
     await cluster.save(f"{name}-b", "true", "@yearly", enabled=False)
     await cluster.save(f"{name}-c", "echo kept", "@yearly", labels={"kept": "too"})
-    page = await console.open(f"/jobs?q={name}")
+    page = await console.open("/livez", own_context=True)
+    await page.clock.set_fixed_time(SystemClock().wall_ms())  # it can be taken back on the next page for 10 s
+    await page.goto(f"/jobs?q={name}")
     states, dialog, undo = (
         page.locator("#jobs td.c-state"),
         page.get_by_role("dialog"),

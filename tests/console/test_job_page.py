@@ -102,6 +102,7 @@ async def test_failing_job_says_since_when_and_why_and_what_its_runs_took(
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile(r"/runs/"))
     await page.go_back()
+    await settled(page)
     await page.get_by_role("tab", name="Overview").focus()
     await page.keyboard.press("ArrowRight")
     await expect(page.get_by_role("tab", name="Runs")).to_be_focused()

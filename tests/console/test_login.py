@@ -110,7 +110,8 @@ async def test_logout_ends_the_session(guarded: Guarded) -> None:
     await page.get_by_role("button", name="My account").click()
     await page.get_by_role("button", name="Log out").click()
     await expect(page).to_have_url(re.compile(r"/login$"))
-    assert guarded.manager.parts.directory.sessions == {}
+    directory = guarded.manager.parts.directory
+    await wait_until(lambda: directory.sessions == {}, description="the manager has heard of it")
     await page.goto("/")
     await expect(page).to_have_url(re.compile(r"/login\?back=%2F$"))
 
@@ -127,7 +128,10 @@ async def test_another_tab_goes_on_without_a_login(guarded: Guarded) -> None:
 async def test_login_page_goes_on_when_another_tab_answers_late(guarded: Guarded) -> None:
     late = """
         const post = BroadcastChannel.prototype.postMessage;
-        BroadcastChannel.prototype.postMessage = function (data) { setTimeout(() => post.call(this, data), 1500); };
+        const mayAnswer = new Promise((resolve) => (window.answer = resolve));
+        BroadcastChannel.prototype.postMessage = function (data) {
+          void (data.secret ? mayAnswer : Promise.resolve()).then(() => post.call(this, data));
+        };
     """
     await guarded.person("alice", Role.VIEWER)
     first = await guarded.log_in("alice")
@@ -139,6 +143,7 @@ async def test_login_page_goes_on_when_another_tab_answers_late(guarded: Guarded
     other = await first.context.new_page()
     await other.goto("/runs")
     await expect(other).to_have_url(re.compile(r"/login\?back=%2Fruns$"))
+    await slow.evaluate("answer()")
     await expect(other).to_have_url(re.compile(r"/runs$"))
     await expect(other.locator("#me-name")).to_have_text("alice")
 
@@ -271,6 +276,7 @@ async def test_own_sessions_and_tokens(guarded: Guarded) -> None:
     async with guarded.manager.http.get("/api/v1/jobs", headers={"Authorization": f"Bearer {token}"}) as answer:
         assert answer.status == 200
     await page.get_by_role("button", name="Close").last.click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(page.locator("#tokens")).to_contain_text("backup script")
     assert token not in await page.content()
     await looks_good(guarded.console, page, "account")

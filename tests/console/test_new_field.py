@@ -10,7 +10,7 @@ import aiohttp
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from tests.console.console import NARROW, ROOT, WIDE, Console, overflow, settled
+from tests.console.console import NARROW, PATIENT_MANAGER, ROOT, WIDE, Console, overflow, settled
 from tests.console.form import add_pair, errors, field, holds
 from tests.support.cluster import Cluster, Process
 from tests.support.etcd_server import free_port
@@ -48,7 +48,7 @@ async def changed(cluster: Cluster) -> AsyncIterator[str]:
         assert method, f"{name}.py has no such method"
         path.write_text(before + fields + after)
     port = free_port()
-    flags = (*cluster.shared, "--api-port", str(port), "--auth", "off")
+    flags = (*cluster.shared, "--api-port", str(port), "--auth", "off", *PATIENT_MANAGER)
     process = Process("manager", "changed", folder / "own", flags, is_cold=True)
     process.environ["PYTHONPATH"] = str(folder)
     process.start()

@@ -9,7 +9,8 @@ import aiohttp
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from tests.console.console import Console, choose, settled
+from common.clock import SystemClock
+from tests.console.console import PATIENT_MANAGER, Console, choose, settled
 from tests.support.cluster import EVERY_SECOND, Cluster, Process
 from tests.support.etcd_server import free_port
 from tests.support.round_robin import RoundRobin, round_robin
@@ -23,7 +24,7 @@ async def pair(cluster: Cluster) -> AsyncIterator[RoundRobin]:
     first, second = f"http://127.0.0.1:{cluster.ports[0]}", f"http://127.0.0.1:{port}"
     process = Process(
         "manager", "manager-2", cluster.directory / "manager-2",
-        (*cluster.shared, "--api-port", str(port), "--auth", "off"),
+        (*cluster.shared, "--api-port", str(port), "--auth", "off", *PATIENT_MANAGER),
     )  # fmt: skip
     process.start()
     try:
@@ -141,7 +142,9 @@ async def test_answer_from_before_the_own_change_is_not_shown(console: Console, 
         await wait_until(twice, description=f"{path} was answered twice with {status}")
 
     path, before = f"/api/v1/jobs/{name}", len(pair.answers)
-    page = await console.open(f"{pair.url}/new")
+    page = await console.open(f"{pair.url}/livez", own_context=True)
+    await page.clock.set_fixed_time(SystemClock().wall_ms())  # the page knows for 10 s what it has written
+    await page.goto(f"{pair.url}/new")
     await settled(page)
     await page.get_by_label("Name").first.fill(name)
     await page.get_by_label("Command").fill("echo old")
