@@ -515,6 +515,30 @@ async def test_administrator_revokes_the_token_of_a_service_account(guarded: Gua
         assert answer.status == 401
 
 
+async def test_list_of_tokens_before_one_was_revoked_is_not_shown_after_it(guarded: Guarded) -> None:
+    root = await guarded.access.user("root", Role.ADMIN)
+    await guarded.access.service("ci", Role.VIEWER)
+    other = {"name": "other", "days": 1, "owner": "service:ci"}
+    async with guarded.manager.http.post("/api/v1/tokens", json=other, headers=root) as answer:
+        assert answer.status == 201
+    page = await guarded.log_in("root", "/access")
+    await page.get_by_role("button", name="Tokens and sessions: ci").click()
+    revokes = page.get_by_role("button", name="Revoke: token")
+    await expect(revokes).to_have_count(2)
+    asked: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route("**/api/v1/tokens?*", asked.put)
+    await revokes.first.click()
+    first = await asked.get()
+    with_one = await first.fetch()
+    await revokes.last.click()
+    await (await asked.get()).continue_()
+    await expect(page.get_by_role("dialog")).to_contain_text("None.")
+    async with page.expect_event("requestfinished"):
+        await first.fulfill(response=with_one)
+    await page.evaluate("() => new Promise((done) => setTimeout(done))")  # it has been read
+    await expect(page.get_by_role("dialog")).to_contain_text("None.")
+
+
 async def test_operator_is_not_asked_for_arguments(guarded: Guarded) -> None:
     await guarded.person("alice", Role.OPERATOR)
     spec = {"command": "true", "cronExpr": "0 0 0 1 1 * *"}

@@ -147,9 +147,13 @@ async def test_a_write_whose_answer_never_comes_is_in_doubt(
     ):
         await behind.get(prefix)
         proxy.set(Mode.ONE_WAY)
-        with pytest.raises(EtcdInDoubtError):
-            await behind.put(prefix + "a", b"")
-        assert await client.get(prefix + "a") is not None
+
+        async def has_reached_etcd() -> bool:  # on a busy machine not each does within its half a second
+            with pytest.raises(EtcdInDoubtError):
+                await behind.put(prefix + "a", b"")
+            return await client.get(prefix + "a") is not None
+
+        await wait_until(has_reached_etcd, description="a write that is done, and in doubt")
 
 
 async def test_a_read_whose_connection_breaks_is_answered_by_another_member(
@@ -159,7 +163,7 @@ async def test_a_read_whose_connection_breaks_is_answered_by_another_member(
     async with (
         Proxy(shared_etcd.endpoint) as bad,
         Proxy(shared_etcd.endpoint) as good,
-        EtcdClient([bad.endpoint, good.endpoint], timeout=2, clock=SystemClock()) as behind,
+        EtcdClient([bad.endpoint, good.endpoint], timeout=6, clock=SystemClock()) as behind,
     ):
         assert await behind.get(prefix + "a") is not None
         bad.set(Mode.CUT_REPLY)

@@ -15,12 +15,18 @@ export function showCredentials(owner) {
   void draw(owner, box, problem);
 }
 
+/** What each box shows soon: an answer to what was asked before is not drawn, however late it comes. */
+const newest = new WeakMap();
+
 /** @param {string} owner @param {HTMLElement} box @param {HTMLElement} problem */
 async function draw(owner, box, problem) {
+  const mine = {};
+  newest.set(box, mine);
   const again = () => draw(owner, box, problem);
   try {
     const tokens = await get("/tokens", { query: { owner } });
     const sessions = owner.startsWith("user:") ? await get("/sessions", { query: { user: owner.slice("user:".length) } }) : null;
+    if (newest.get(box) !== mine) return;
     fill(box, h("h3", {}, t("account.tokens")), table("account.tokens", [
       { key: "name", draw: (/** @type {any} */ one) => one.name, className: "wraps" },
       { key: "expires", draw: (/** @type {any} */ one) => stamp(one.expiresMs) },
