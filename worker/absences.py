@@ -50,6 +50,8 @@ class Absences:
         self._silence: _Absence | None = None
         self._of: dict[str, _Absence] = {worker: _Absence(reason=_STARTED, from_s=-math.inf)}
         self._live: dict[str, Member] = {}
+        self._sessions: dict[str, tuple[str, float]] = {}
+        """Of each live one its session, and when that was seen first."""
         self._idle: dict[str, Member] = {}
         """Of the live ones those that take no fires, by name."""
         self._gone: dict[str, tuple[Member, float]] = {}
@@ -67,6 +69,11 @@ class Absences:
         self._gone = {name: one for name, one in self._gone.items() if name not in live}
         for name in list(self._gone)[:-_MOST_GONE]:
             del self._gone[name]
+        before = self._sessions
+        self._sessions = {
+            name: before[name] if name in before and before[name][0] == member.session else (member.session, now_s)
+            for name, member in live.items()
+        }
         self._live = live
         self._idle = {name: one for name, one in sorted(live.items()) if not one.accepts}
         for name, member in live.items():
@@ -99,6 +106,29 @@ class Absences:
         """All marks have been read, by what was due at that time of the boot clock."""
         if self._silence is not None and self._silence.until_s is None:
             self._silence.until_s = since_s
+
+    def all_were_away(self, taking: Iterable[str], lo_ms: int, hi_ms: int) -> bool:
+        """Whether each of these was away, or took no fires, when all was due that was from ``lo_ms`` to ``hi_ms``: then
+        none of that waits for a slot in one of them. Wall times in ms, both included; False where it is not known.
+
+        Of another this is known as well where its process lost its session while this worker was out of touch with
+        etcd: it has looked afresh since.
+        """
+        now_ms, now_s = self._clock.wall_ms(), self._clock.boottime()
+        lo_s, hi_s = (now_s - (now_ms - ms) / 1000 for ms in (lo_ms, hi_ms))
+        silence = self._silence if self._silence is not None and self._silence.covers(lo_s, hi_s) else None
+
+        def was_away(name: str) -> bool:
+            if name in self._of and self._of[name].covers(lo_s, hi_s):
+                return True
+            if silence is None or (name != self._worker and name not in self._live):
+                return False
+            if name == self._worker:
+                return True
+            process_s = now_s - (now_ms - self._live[name].since_ms) / 1000
+            return process_s <= silence.from_s < self._sessions[name][1]
+
+        return all(map(was_away, taking))
 
     def why_late(self, job: PlannedJob, taking: Iterable[str], lo_ms: int, hi_ms: int) -> str | None:
         """Why no worker that may run the job took those of its fires that were due from ``lo_ms`` to ``hi_ms``.

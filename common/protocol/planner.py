@@ -122,6 +122,10 @@ class Held(Struct, frozen=True, kw_only=True):
     from_ms: int
     until_ms: int
 
+    def limits(self, fresh_ms: int, misfire: Misfire, *, now_ms: int) -> int:
+        """``fresh_ms``, but so that no fire that has waited loses its grace by it, until that is over."""
+        return min(fresh_ms, self.from_ms) if now_ms <= self.until_ms + misfire.grace_ms else fresh_ms
+
     def waited_until_ms(self, dispatch_ms: int) -> int:
         """From when its grace counts."""
         return self.until_ms if self.from_ms <= dispatch_ms < self.until_ms else dispatch_ms

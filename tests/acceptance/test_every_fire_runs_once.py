@@ -108,7 +108,7 @@ async def test_twenty_jobs_every_second_run_once_each_evenly_spread(tmp_path: Pa
         print(f"late: median {lateness[len(lateness) // 2]} ms, 99 % {lateness[len(lateness) * 99 // 100]} ms")
         assert lateness[0] >= 0, "nothing starts before its plan time"
         assert len(spread) == 3
-        if lateness[len(lateness) // 2] < KEEPS_UP_MS:
+        if SECONDS >= 60 or lateness[len(lateness) // 2] < KEEPS_UP_MS:
             assert len(ran) > len(of_window) / 2, "no job waits each time for the run before"
             # In the documented minute, on a machine that has nothing else to do, 15 % of even. Where it has, others
             # take what a worker is late for; none is idle.

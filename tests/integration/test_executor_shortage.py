@@ -144,6 +144,7 @@ async def test_an_error_that_nobody_foresaw_ends_that_run_alone_and_what_it_has_
 
     monkeypatch.setattr("worker.run.spawner.Running", fail)
     async with executing() as runs:
+        before = descriptors()
         run_id = start(runs)
         outcome = await runs.ended(run_id)
         assert (outcome.verdict, outcome.start_ms) == (Verdict.FAILED, None)
@@ -151,6 +152,8 @@ async def test_an_error_that_nobody_foresaw_ends_that_run_alone_and_what_it_has_
         await wait_until(lambda: not runs.alive(run_id), description="what it has started has been killed")
         monkeypatch.undo()
         assert (await runs.outcome_of("true")).verdict is Verdict.SUCCESS
+        await runs.executor.drained()
+        assert descriptors() <= before
     [said] = [one for one in caplog.records if getattr(one, "action", "") == "spawn_unforeseen"]
     assert said.exc_info
 

@@ -155,3 +155,24 @@ def test_of_those_that_are_gone_as_many_are_named_as_have_room() -> None:
     told = watched.why(30, 80)
     newest = "m299 has been gone since 14:13 UTC; m298 has been gone since 14:13 UTC"
     assert told == f"late: no worker took it: w1: full; {newest} and 18 more"
+
+
+def test_of_another_only_a_session_that_it_lost_meanwhile_says_that_it_was_away_in_a_silence() -> None:
+    watched = deciding()
+
+    def were_away(lo_s: int, hi_s: int) -> bool:
+        return watched.absences.all_were_away(("w1", "w2"), START_MS + 1000 * lo_s, START_MS + 1000 * hi_s)
+
+    watched.at(5, member("w1"), member("w2"))
+    watched.at(20)
+    watched.absences.lost_touch(watched.clock.boottime() - 10)
+    watched.at(30, member("w1"), member("w2"))
+    watched.absences.in_touch(watched.clock.boottime())
+    assert watched.why(12, 28, "w1", "w2") is not None
+    assert not were_away(12, 28), "its session is the same: it has been there, for all that is known"
+    watched.at(31, member("w1"))
+    watched.at(32, member("w1"), member("w2", session="b"))
+    assert were_away(12, 28)
+    assert not were_away(8, 28)
+    watched.at(33, member("w1"), member("w2", session="c", since_ms=START_MS + 15_000))
+    assert not were_away(12, 28), "it was started meanwhile, and there from then on"

@@ -448,6 +448,13 @@ def test_steward_leaves_closed_fires_to_a_decision_of_their_own() -> None:
     assert give_up_unclaimed(fires, policy("skip"), mark_ms=NOW - 4000, now_ms=later, patience_ms=0) is None
 
 
+def test_what_was_held_once_takes_no_later_fire_s_misfire_away() -> None:
+    skip, held = Misfire(policy=MisfirePolicy.SKIP, grace_s=60), Held(from_ms=NOW - 5_500, until_ms=NOW)
+    assert held.limits(NOW, skip, now_ms=NOW + 60_000) == held.from_ms
+    assert held.limits(NOW - 6_000, skip, now_ms=NOW + 60_000) == NOW - 6_000
+    assert held.limits(NOW + 50_000, skip, now_ms=NOW + 60_001) == NOW + 50_000
+
+
 def test_grace_of_what_was_due_while_nothing_was_decided_counts_from_the_end_of_that() -> None:
     skip, fires = Misfire(policy=MisfirePolicy.SKIP, grace_s=1), Fires.of(Each())
     held = Held(from_ms=NOW - 5_500, until_ms=NOW)

@@ -113,7 +113,8 @@ class MarkScan:
                     with self._quarantine.isolate(pending.job.name, pending.job.revision):  # harms no other
                         self._look_at(pending, newest, mark_ms, now_ms, after_a_gap=after_a_gap)
                         if held is not None and pending.fresh_ms is not None:
-                            pending.fresh_ms = min(pending.fresh_ms, held.from_ms)
+                            misfire = pending.job.spec.misfire
+                            pending.fresh_ms = held.limits(pending.fresh_ms, misfire, now_ms=now_ms)
 
     async def _concerning(
         self, pending_jobs: Iterable[PendingJob], now_ms: int

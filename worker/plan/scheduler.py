@@ -251,8 +251,7 @@ class Scheduler:
             self._is_looking = self._has_looked = True
             self._absences.begins()
             if after_a_gap:
-                held = self._held()
-                self._gap_until_ms = now_ms if held is None else min(now_ms, held.from_ms)
+                self._gap_until_ms = now_ms
             self.spawn(self._look(reason, now_ms, after_a_gap), "look afresh")
         self._collect(now_ms)
         again_ms = None if self._must_read_marks else self._decide(self.session, now_ms)
@@ -410,7 +409,7 @@ class Scheduler:
             pending.give_up()
             return None
         try:
-            pending.fresh_ms = self._fresh_ms(pending)
+            pending.fresh_ms = self._fresh_ms(pending, now_ms)
             decision = decide(
                 job.fires, job.spec.misfire, mark_ms=pending.base_ms, until_ms=pending.until_ms, now_ms=now_ms,
                 fresh_ms=pending.fresh_ms, waited=pending.waited, held=self._held(),
@@ -430,19 +429,22 @@ class Scheduler:
             pending.give_up()
         return proposal
 
-    def _fresh_ms(self, pending: PendingJob) -> int | None:
+    def _fresh_ms(self, pending: PendingJob, now_ms: int) -> int | None:
         """Also of what it was another's turn to decide when this worker looked afresh, and has come to this one: by its
-        hedge, or with the next fire. Where another was there all the time, it may wait for a slot, and has its grace.
+        hedge, or with the next fire. Where another was there, it may wait there for a slot, and has its grace.
         """
         if pending.fresh_ms is not None or pending.base_ms >= self._gap_until_ms:
             return pending.fresh_ms
-        job = pending.job
-        newest, first = job.fires.newest_due_ms(self._gap_until_ms), job.schedule.next_after_ms(pending.base_ms)
+        job, held, fresh_ms = pending.job, self._held(), self._gap_until_ms
+        if held is not None:
+            fresh_ms = held.limits(fresh_ms, job.spec.misfire, now_ms=now_ms)
+        newest = job.fires.newest_due_ms(fresh_ms)
+        first = job.schedule.next_after_ms(pending.base_ms)
         last = None if newest is None else job.schedule.last_before_ms(newest)
         if first is None or last is None or last < first:
             return None
         due_ms = job.dispatch_ms(first), job.dispatch_ms(last)
-        return None if self._absences.why_late(job, self._members.eligible(job), *due_ms) is None else newest
+        return newest if self._absences.all_were_away(self._members.eligible(job), *due_ms) else None
 
     def _why_late(self, pending: PendingJob, decision: Decision) -> str | None:
         """What is known to have held up all that it misses; None: nothing, or they had waited for a lock as well."""

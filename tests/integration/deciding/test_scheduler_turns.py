@@ -257,8 +257,15 @@ async def test_after_an_outage_only_the_newest_fire_has_its_grace(client: EtcdCl
         ("the next fire", 50, [50, 51]),
         ("the hedge", 0, range(1, 51)),
         ("the next fire", 0, range(1, 52)),
+        ("the hedge, after a silence of its own", 0, range(1, 51)),
     ],
-    ids=["by its hedge", "with the next fire", "by its hedge, where another was there", "with the next, likewise"],
+    ids=[
+        "by its hedge",
+        "with the next fire",
+        "by its hedge, where another was there",
+        "with the next, likewise",
+        "where it was out of touch itself",
+    ],
 )
 async def test_after_an_absence_of_all_only_the_newest_fire_has_its_grace_whoever_decides_it(
     client: EtcdClient, prefix: str, by: str, other_since_s: int, made_up: Sequence[int]
@@ -268,19 +275,22 @@ async def test_after_an_absence_of_all_only_the_newest_fire_has_its_grace_whoeve
         await world.save(overlap="allow")
         [planner] = world.planners
         now_ms = NOON + 50 * SECOND
-        world.at(now_ms)
-        world.rank("another", "w1") if by == "the hedge" else world.rank("another", "third", "w1")
+        world.rank("another", "third", "w1") if by == "the next fire" else world.rank("another", "w1")
         names = planner.members.eligible(world.jobs["job"])
+        if by == "the hedge, after a silence of its own":
+            planner.absences.saw(live(name, NOON) for name in names)
+            planner.absences.lost_touch(planner.clock.boottime())
+        world.at(now_ms)
         since_ms = {name: NOON + other_since_s * SECOND if name == "another" else now_ms for name in names}
         planner.absences.saw(live(name, since_ms[name]) for name in names)
         planner.begin()
         await world.settled()
         assert planner.wins == []
-        if by == "the hedge":
-            world.at(now_ms + 500)
-        else:
+        if by == "the next fire":
             planner.members.placement = Ranked(["w1", *sorted(names - {"w1"})])
             world.at(now_ms + SECOND)
+        else:
+            world.at(now_ms + 500)
         await world.mark_comes_to(NOON + made_up[-1] * SECOND)
         assert planner.wins == [NOON + second * SECOND for second in made_up]
         passed = [(record.status, record.count) for record in planner.records]

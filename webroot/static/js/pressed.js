@@ -7,7 +7,10 @@ export function notePresses() {
   const noting = new AbortController();
   document.addEventListener("click", ({ target }) => {
     const button = /** @type {Element} */ (target).closest("button");
-    if (button && document.querySelector("main")?.contains(button)) pressed.add(button);
+    if (button && document.querySelector("main")?.contains(button)) {
+      pressed.delete(button); // what was pressed last comes last
+      pressed.add(button);
+    }
   }, { signal: noting.signal });
   // A form that no script has taken yet would leave the page, and what was typed with it.
   document.addEventListener("submit", (event) => event.preventDefault());

@@ -39,6 +39,7 @@ async function draw(owner, box, problem) {
       { key: "actions", draw: (/** @type {any} */ one) => revoke(`/sessions/${one.id}`, t("account.session.of", { address: one.address }), problem, again) },
     ], sessions.items, ({ id }) => id)]);
   } catch (error) {
+    if (newest.get(box) !== mine) return;
     note(problem, error.message);
   }
   box.setAttribute("aria-busy", "false");

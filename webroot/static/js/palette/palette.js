@@ -16,6 +16,7 @@ class Palette {
     /** @type {Group[]} those that were found by the server, for what was typed then */
     this.found = [];
     this.at = 0;
+    this.hasMoved = false;
     this.typing = 0;
     this.asked = new AbortController();
     this.hand = actionsAtHand(() => this.draw());
@@ -51,6 +52,7 @@ class Palette {
 
   typed() {
     this.at = 0;
+    this.hasMoved = false;
     this.found = this.text ? this.found : [];
     this.draw();
     window.clearTimeout(this.typing);
@@ -69,7 +71,7 @@ class Palette {
 
   draw() {
     const { text, at } = this;
-    const chosen = at > 0 && this.entries[at]; // with the arrows: what is found meanwhile does not move it
+    const chosen = this.hasMoved && this.entries[at]; // with the arrows: what is found meanwhile does not move it
     const wanted = text.toLowerCase();
     const actions = { ...this.hand, entries: this.hand.entries.filter(({ label }) => label.toLowerCase().includes(wanted)) };
     const groups = [actions, runsLike(text), ...this.found, pagesLike(wanted)].filter(({ entries }) => entries.length);
@@ -98,6 +100,7 @@ class Palette {
     if (!step && event.key !== "Enter") return;
     event.preventDefault();
     if (step) {
+      this.hasMoved = true;
       this.at = (this.at + step + this.entries.length) % Math.max(1, this.entries.length);
       this.mark();
     } else {

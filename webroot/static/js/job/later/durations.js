@@ -76,6 +76,7 @@ export class Durations {
       this.show({ draw: (width) => this.draw(found, width), columns: ["planned", "verdict", "duration", "lateness"].map((key) => t(`column.${key}`)), rows: () => this.rows(found), note: this.note(found) });
     } catch (error) {
       if (signal.aborted) throw error;
+      if (this.isBrushing) return this.loading.soon();
       this.show({ draw: () => null, columns: [], rows: () => [], note: error.message });
       if (/** @type {any} */ (error).mayPass) this.loading.later();
     }
