@@ -14,7 +14,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test crawler chaos power-cut scenarios log-store-away soak five-machines one-server lint wheel dist docs screenshots audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
+.PHONY: run test frozen crawler chaos power-cut scenarios log-store-away soak five-machines one-server lint wheel dist docs screenshots audit clean help venv-run venv-test debian-etcds debian-proxies etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-told bench-simulate bench-looks bench-limits bench-million bench-console assets try-assets
 
 help: ## this list
@@ -29,6 +29,9 @@ ifeq ($(TESTS),)
 else
 	$(VENV)/python -m pytest $(TESTS)
 endif
+
+frozen: venv-test debian-etcds debian-proxies try-assets chromium faketime ## the tests while processes of theirs stand still at random: finds those that race (TESTS=..., SEED=1)
+	$(VENV)/python -m tests.support.freezes --seed $(SEED) $(or $(TESTS),-p tests.support.forks)
 
 crawler: venv-run ## the example job crawler beside `make run`: crawls every six hours (FAST=1: every minute)
 	@$(VENV)/python -m pip install --quiet --require-hashes --requirement requirements/crawler.txt
