@@ -121,10 +121,10 @@ class Absences:
         def was_away(name: str) -> bool:
             if name in self._of and self._of[name].covers(lo_s, hi_s):
                 return True
-            if silence is None or (name != self._worker and name not in self._live):
+            if silence is None or name == self._worker:
+                return silence is not None
+            if name not in self._live:
                 return False
-            if name == self._worker:
-                return True
             process_s = now_s - (now_ms - self._live[name].since_ms) / 1000
             return process_s <= silence.from_s < self._sessions[name][1]
 

@@ -77,7 +77,7 @@ async def test_fails_twice_and_its_worker_is_killed_between_attempts(tmp_path: P
         then = f"until [ -e {may_end} ]; do sleep 0.1; done; test $ETCRON_ATTEMPT = 3"
         await save(cluster, "shaky", cluster.evidence_command(then), retry=retry, **LOST_AFTER, **soon(cluster))
         await wait_until(lambda: bool(cluster.starts()), description="it runs")
-        for worker in cluster.workers:  # so that nobody begins the next attempt before the kill
+        for worker in cluster.workers:  # so that none of them begins the next attempt before the kill
             await drain(cluster, worker)
         may_end.touch()
         await retry_is_asked_for(cluster, "shaky")

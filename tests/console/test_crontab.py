@@ -69,7 +69,7 @@ async def test_paste_preview_mend_and_save(console: Console, cluster: Cluster, n
 async def test_what_is_told_is_of_the_text_that_stands_there_and_what_was_saved_is_told(
     console: Console, cluster: Cluster, name: str
 ) -> None:
-    """Somebody goes on typing while the manager reads, and while it saves."""
+    """The user goes on typing while the manager reads, and while it saves."""
     page = await console.open("/crontab")
     held: asyncio.Queue[Route] = asyncio.Queue()
     await page.route(re.compile("/api/v1/crontab(/preview)?$"), held.put)

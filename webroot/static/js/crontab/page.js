@@ -112,7 +112,7 @@ function ended(place, results, body, refused) {
   const done = results.filter(({ ok }) => ok), failed = results.filter(({ ok }) => !ok);
   const title = t(body.enabled ? "crontab.made" : "crontab.made.paused", { n: done.length });
   announce(title);
-  place.hidden = false; // somebody may type what comes next
+  place.hidden = false; // the user may be typing what comes next
   fill(place, h("div", { class: "section-head" }, h("h2", { tabindex: -1 }, title)),
     failed.map(({ name, message }) => said(`${name}${t("colon")}${message}`, "bad")),
     h("ul", {}, done.map(({ name }) => h("li", {}, h("a", { href: jobUrl(name) }, name)))),

@@ -37,7 +37,7 @@ export class Durations {
     this.chosen = "newest";
     /** What was drawn across. @type {{from: number, to: number} | null} */
     this.brushed = null;
-    /** Whether somebody is drawing across it. */
+    /** Whether the user is drawing across it. */
     this.isBrushing = false;
     this.periods = h("div", { class: "segments", role: "group", "aria-label": t("durations.period") });
     this.show = chart(byId("durations"), { id: "durations", title: t("durations.title"), extra: this.periods });
