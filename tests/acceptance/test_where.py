@@ -103,10 +103,9 @@ async def test_a_broadcast_job_follows_the_workers_as_they_come_and_go(tmp_path:
         records = await recorded(cluster, "all", ran)
         by_fire = Counter((record["planTime"], record["worker"]) for record in records)
         assert set(by_fire.values()) == {1}, "one record for each fire of each worker"
-        # What worker-3 had claimed when it was killed is lost; what it was away for is not owed. One that begins may be
-        # held up by a busy machine, and miss what was due meanwhile: none of that lies in the stretches above.
+        # What worker-3 had claimed when it was killed is lost; what it was away for is not owed; nothing is missed.
         others = [record for record in records if record["status"] != "success"]
-        assert {record["status"] for record in others} <= {"lost", "skipped", "missed"}, others
+        assert {record["status"] for record in others} <= {"lost", "skipped"}, others
         assert not {at for at, worker in by_fire if worker == "worker-3" and killed <= at < joined}
         print(f"{len(records)} records of {len(starts)} fires until {last}: {Counter(r['status'] for r in records)}")
 

@@ -433,8 +433,8 @@ class Scheduler:
         """Also of what it was another's turn to decide when this worker looked afresh, and has come to this one: by its
         hedge, or with the next fire. Where another was there, it may wait there for a slot, and has its grace.
         """
-        if pending.fresh_ms is not None or pending.base_ms >= self._gap_until_ms:
-            return pending.fresh_ms
+        if pending.fresh_ms is not None or pending.base_ms >= self._gap_until_ms or pending.job.of_worker is not None:
+            return pending.fresh_ms  # of a worker's own sequence it was never another's turn
         job, held, fresh_ms = pending.job, self._held(), self._gap_until_ms
         if held is not None:
             fresh_ms = held.limits(fresh_ms, job.spec.misfire, now_ms=now_ms)
