@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from cli.arguments import EXIT_STATUSES, Parser, add_output, add_server
 from cli.client import Client
@@ -19,7 +19,8 @@ from cli.importing.systems import SYSTEMS
 from cli.job_saving import merged, without_nulls
 from cli.manifests.carrying import make_plan
 from cli.manifests.plan import OWNER_LABEL
-from cli.printing import print_json, tell
+from cli.printing import print_json, say, tell
+from cli.times import machine_timezone
 from common.crontab.jobs import LineOutcome, LineResult
 from common.crontab.lines import Line
 from common.errors import InvalidInputError
@@ -50,6 +51,9 @@ def parser() -> Parser:
     top.add_argument("--name-prefix", default="", metavar="TEXT", help="what the jobs' names begin with")
     top.add_argument("--owner", metavar="NAME", help="label the jobs etcron/owner=NAME")
     top.add_argument("--set", action="append", metavar="FIELD=VALUE", help="a field of all these jobs (repeatable)")
+    top.add_argument(
+        "--tz", metavar="ZONE", help="the time zone of what names none (systemd: this machine's, else the managers')"
+    )
     top.add_argument("--dry-run", action="store_true", help="only the account; nothing is saved")
     add_server(top)
     add_output(top)
@@ -58,7 +62,7 @@ def parser() -> Parser:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    outcomes = _outcomes(arguments)
+    outcomes = _outcomes(arguments, _zone(arguments))
     given = set_values(arguments)
     with Client.of(arguments) as client:
         outcomes = checked(client, outcomes)
@@ -71,7 +75,16 @@ def _import(arguments: argparse.Namespace) -> int:
     return report.status
 
 
-def _outcomes(arguments: argparse.Namespace) -> list[LineOutcome]:
+def _zone(arguments: argparse.Namespace) -> str | None:
+    """Of what names none; None: the managers say."""
+    if arguments.tz or arguments.system != "systemd":
+        return cast("str | None", arguments.tz)
+    zone, origin = machine_timezone()
+    say(f"times are those of {zone} ({origin})")
+    return zone
+
+
+def _outcomes(arguments: argparse.Namespace, zone: str | None) -> list[LineOutcome]:
     try:
         found = list(_READERS[arguments.system](read_given(arguments.file)))
     except UnreadableError as error:
@@ -87,6 +100,8 @@ def _outcomes(arguments: argparse.Namespace) -> list[LineOutcome]:
                 LineOutcome(line=line, result=LineResult.REFUSED, notes=(why,) if why else tuple(one.notes[-1:]))
             )
             continue
+        if zone and "cronExpr" in one.job:
+            one.job.setdefault("timezone", zone)
         document = without_nulls(merged({**one.job, "labels": {**one.job.get("labels", {}), **labels}}, given))
         outcomes.append(LineOutcome(line=line, result=LineResult.JOB, notes=tuple(one.notes), document=document))
     return outcomes

@@ -1,14 +1,15 @@
 """Timers of systemd and the services that they start: ``systemctl cat 'NAME.timer' 'NAME.service' ...``. Pure.
 
-Source: systemd.timer(5), systemd.time(7) ("Calendar Events").
+Source: systemd.timer(5), systemd.time(7) ("Parsing Time Spans", "Calendar Events"), systemd.service(5) ("Command
+Lines"), systemd.syntax(7) ("Quoting").
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
 from cli.importing.found import Found, RefusedError, UnreadableError, name_of, set_if
@@ -24,10 +25,20 @@ _NUMBERS: Final = re.compile(r"[0-9*,./~:-]+", re.ASCII)
 _ZONE: Final = re.compile(r"UTC|[A-Za-z_]+/[A-Za-z_/+-]+", re.ASCII)
 _LONGEST: Final = 200
 _WEEKDAYS: Final = {"MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"}
-_SPAN: Final = re.compile(
-    r"([0-9]+)\s*(us|ms|s(?:ec(?:onds?)?)?|m(?:in(?:utes?)?)?|h(?:r|ours?)?|d(?:ays?)?|w(?:eeks?)?)?"
-)
-_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SPAN: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([a-zA-Zμµ]*)", re.ASCII)
+_UNITS: Final = {
+    "usec us μs µs": Decimal("0.000001"), "msec ms": Decimal("0.001"), "seconds second sec s": Decimal(1),
+    "minutes minute min m": Decimal(60), "hours hour hr h": Decimal(3600), "days day d": Decimal(86_400),
+    "weeks week w": Decimal(604_800), "months month M": Decimal(2_629_800), "years year y": Decimal(31_557_600),
+}  # fmt: skip
+_SECONDS: Final = {"": Decimal(1)} | {name: seconds for names, seconds in _UNITS.items() for name in names.split()}
+_ITEM: Final = re.compile(r"""(?:\\.|'(?:\\.|[^\\'])*'|"(?:\\.|[^\\"])*"|[^\\'"\s])+""", re.DOTALL)
+_PIECE: Final = re.compile(r"""\\(?P<escaped>[abfnrtvs\\"'])|(?P<number>\\[xuU0-7])|["']|\\.|[^\\"']+""", re.DOTALL)
+_ESCAPES: Final = dict(zip("abfnrtvs", "\a\b\f\n\r\t\v ", strict=True))
+_SPECIFIER: Final = re.compile(r"(?<!%)(?:%%)*%[A-Za-z]")
+_PREFIXES: Final = "-@:+!|"
+_SEVERAL: Final = "it has several commands, or none: make a script of them"
+_ENV_FROM_ELSEWHERE: Final = ("EnvironmentFile", "PAMName", "UnsetEnvironment")
 Section = Mapping[str, list[str]]
 
 
@@ -91,11 +102,20 @@ def _field(text: str) -> str:
     return re.sub(r"(^|,)0/", r"\1*/", text)
 
 
-def _seconds(text: str) -> int:
-    total = 0
-    for number, unit in _SPAN.findall(text):
-        if unit not in ("us", "ms"):
-            total += int(number) * _SECONDS[unit[:1]]
+def _seconds(key: str, section: Section) -> int:
+    """0: it is not given, or without end. RefusedError."""
+    return int(_span(key, section).to_integral_value(rounding=ROUND_CEILING))
+
+
+def _span(key: str, section: Section) -> Decimal:
+    text = (section.get(key) or ["0"])[-1]
+    if text == "infinity":
+        return Decimal(0)
+    total, end = Decimal(0), 0
+    while (found := _SPAN.match(text, end)) is not None and found[2] in _SECONDS:
+        total, end = total + Decimal(found[1]) * _SECONDS[found[2]], found.end()
+    if end == 0 or text[end:].strip() or len(text) > _LONGEST:
+        raise RefusedError(f"{key}={text[:_LONGEST]} is no time span")
     return total
 
 
@@ -127,30 +147,24 @@ def _job(name: str, timer: Mapping[str, Section], service: Mapping[str, Section]
     when, does = timer.get("Timer", {}), service.get("Service", {})
     commands = does.get("ExecStart") or []
     if len(commands) != 1 or does.get("ExecStartPre"):
-        raise RefusedError("it has several commands, or none: make a script of them")
-    job: dict[str, Any] = {"name": name_of(name), "command": _command(commands[0])}
-    if calendars := when.get("OnCalendar"):
-        read = [calendar(one) for one in calendars]
-        job["cronExpr"] = read[0][0] if len(read) == 1 else [expr for expr, _ in read]
-        zones = {zone for _, zone in read}
-        if len(zones) > 1:
-            raise RefusedError("its OnCalendar= are of several time zones: make a job of each")
-        zone = zones.pop()
-    elif active := when.get("OnUnitActiveSec") or when.get("OnUnitInactiveSec"):
-        job["after" if when.get("OnUnitInactiveSec") else "every"] = f"{_seconds(active[-1])}s"
-        zone = None
-    else:
-        raise RefusedError("it has neither OnCalendar= nor OnUnitActiveSec=: at a boot the machine itself starts it")
-    env: dict[str, str] = {}
-    for line in does.get("Environment") or ():
-        env |= dict(one.split("=", 1) for one in shlex.split(line) if "=" in one)
-    user = (does.get("User") or [""])[-1]
+        raise RefusedError(_SEVERAL)
+    env = _environment(does)
+    words, prefixes = _command(commands[0])
+    if ":" not in prefixes:
+        known = {} if any(does.get(key) for key in _ENV_FROM_ELSEWHERE) else env
+        words = [words[0], *(one for word in words[1:] for one in _expanded(word, known))]
+    if "-" in prefixes:
+        found.notes.append("an exit status that is not 0 was no failure there (ExecStart=-), and is one here")
+    user = "" if {"+", "!"} & set(prefixes) else _plain((does.get("User") or [""])[-1])
+    job: dict[str, Any] = {"name": name_of(name), "command": words}
+    zone = _trigger(job, when)
     persistent = (when.get("Persistent") or ["no"])[-1].lower() in ("yes", "true", "1", "on")
-    timeout = (does.get("TimeoutStartSec") or does.get("RuntimeMaxSec") or ["infinity"])[-1]
+    limit = "RuntimeMaxSec"
+    if (does.get("Type") or ["simple"])[-1] == "oneshot":  # the start of any other ends before its run does
+        limit = "TimeoutStartSec" if does.get("TimeoutStartSec") else "TimeoutSec"
     set_if(
-        job, timezone=zone, env=env, user=user, workdir=(does.get("WorkingDirectory") or [""])[-1].lstrip("-"),
-        jitterSeconds=_seconds((when.get("RandomizedDelaySec") or ["0"])[-1]),
-        timeoutSeconds=0 if timeout == "infinity" else _seconds(timeout),
+        job, timezone=zone, env=env, user=user, workdir=_plain((does.get("WorkingDirectory") or [""])[-1].lstrip("-")),
+        jitterSeconds=_seconds("RandomizedDelaySec", when), timeoutSeconds=_seconds(limit, does),
         description=(service.get("Unit", {}).get("Description") or [""])[-1],
         misfire={"policy": "latest", "windowSeconds": 31_622_400} if persistent else {"policy": "skip"},
     )  # fmt: skip
@@ -158,15 +172,86 @@ def _job(name: str, timer: Mapping[str, Section], service: Mapping[str, Section]
         job.pop("jitterSeconds", None)
     if not user:
         found.notes.append("it ran as root there: say as whom it runs (--set user=...)")
-    for key in ("EnvironmentFile", "ExecStartPost", "OnFailure", "Restart"):
+    for key in (*_ENV_FROM_ELSEWHERE, "PassEnvironment", "SuccessExitStatus", "ExecStartPost", "OnFailure", "Restart"):
         if does.get(key) or service.get("Unit", {}).get(key):
             found.notes.append(f"{key}= is left out")
     return job
 
 
-def _command(text: str) -> list[str]:
-    """`ExecStart=` is no line for a shell: quotes are its own, and ``%`` begins a specifier."""
-    words = shlex.split(text.lstrip("-@:+!"))
-    if any(re.search(r"(?<!%)(?:%%)*%[A-Za-z]", word) for word in words):
-        raise RefusedError("its command has specifiers (%i, %n, ...): write what they stand for")
-    return [word.replace("%%", "%") for word in words]
+def _trigger(job: dict[str, Any], when: Section) -> str | None:
+    """Sets it; the time zone that it names."""
+    if calendars := when.get("OnCalendar"):
+        read = [calendar(one) for one in calendars]
+        job["cronExpr"] = read[0][0] if len(read) == 1 else [expr for expr, _ in read]
+        zones = {zone for _, zone in read}
+        if len(zones) > 1:
+            raise RefusedError("its OnCalendar= are of several time zones: make a job of each")
+        return zones.pop()
+    for key, field in (("OnUnitActiveSec", "every"), ("OnUnitInactiveSec", "after")):
+        if when.get(key):
+            span = _span(key, when)
+            if span < 1 or span % 1:
+                raise RefusedError(f"{key}={when[key][-1]} is no number of whole seconds")
+            job[field] = f"{int(span)}s"
+            return None
+    raise RefusedError("it has neither OnCalendar= nor OnUnitActiveSec=: at a boot the machine itself starts it")
+
+
+def _environment(does: Section) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for line in does.get("Environment") or ():
+        env |= dict(_plain(one).split("=", 1) for _, one in _words(line) if "=" in one)
+    return env
+
+
+def _command(text: str) -> tuple[list[str], str]:
+    """Its words, and the prefixes of the first one. `ExecStart=` is no line for a shell."""
+    words = list(_words(text))
+    if any(written == ";" for written, _ in words):
+        raise RefusedError(_SEVERAL)
+    plain = [";" if written == "\\;" else _plain(word) for written, word in words]
+    program = plain[0].lstrip(_PREFIXES) if plain else ""
+    if not program:
+        raise RefusedError("it has no command")
+    prefixes = plain[0].removesuffix(program)
+    if "@" in prefixes or "|" in prefixes:
+        raise RefusedError("its command has a name of its own (@), or is for a shell (|): make a script of it")
+    return [program, *plain[1:]], prefixes
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    """Each as it is written, and without its quotes; an escape that is none stays."""
+    if _ITEM.sub("", text).strip():
+        raise RefusedError(f"a quote in it has no end: {text[:_LONGEST]}")
+    for item in _ITEM.finditer(text):
+        read, quote = "", ""
+        for piece in _PIECE.finditer(item[0]):
+            if piece["number"]:
+                raise RefusedError(f"it has characters by their number ({piece[0]}...): write them as they are")
+            if piece[0] in ("'", '"') and quote in ("", piece[0]):
+                quote = "" if quote else piece[0]
+            elif escaped := piece["escaped"]:
+                read += _ESCAPES.get(escaped, escaped)
+            else:
+                read += piece[0]
+        yield item[0], read
+
+
+def _plain(word: str) -> str:
+    """``%`` begins a specifier."""
+    if _SPECIFIER.search(word):
+        raise RefusedError("it has specifiers (%i, %n, ...): write what they stand for")
+    return word.replace("%%", "%")
+
+
+def _expanded(word: str, env: Mapping[str, str]) -> list[str]:
+    """``$NAME`` alone stands for the words of its value, ``${NAME}`` for its value anywhere, ``$$`` for ``$``."""
+
+    def value(name: str) -> str:
+        if name not in env:
+            raise RefusedError(f"${{{name}}} in its command is not from Environment= alone: write what it stands for")
+        return env[name]
+
+    if (alone := re.fullmatch(r"\$([^${].*)?", word, re.DOTALL)) is not None:
+        return [one for _, one in _words(value(alone[1] or ""))]
+    return [re.sub(r"\$\$|\$\{([^}]*)\}", lambda found: "$" if found[1] is None else value(found[1]), word)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from cli.importing.found import (
 )
 
 _OVERLAP: Final = {"allow": "allow", "forbid": "skip", "replace": "replace"}
+_ALL: Final = "*"
+"""Among names: there may be any."""
 _LEGACY: Final = frozenset({"name", "command", "cronExpr"})
 
 
@@ -83,23 +86,52 @@ def _cron_job(metadata: Object, spec: Object, found: Found) -> dict[str, Any]:
             zone, _, schedule = schedule.removeprefix(prefix).partition(" ")
     trigger_of(job, schedule)
     limit = of_job.get("backoffLimit", 6)
+    env, elsewhere = _environment(container)
+    job["command"] = [_expanded(str(word), env, elsewhere) for word in command]
     set_if(
         job, timezone=zone, overlap=_OVERLAP[str(spec.get("concurrencyPolicy") or "Allow").lower()],
         timeoutSeconds=whole(of_job.get("activeDeadlineSeconds")), workdir=container.get("workingDir"),
-        env={one["name"]: str(one["value"]) for one in container.get("env") or () if "value" in one},
+        env=env,
         labels={str(key): str(value) for key, value in (metadata.get("labels") or {}).items()},
         retry={"limit": min(100, whole(limit)), "delaySeconds": 10, "maxDelaySeconds": 360} if limit else None,
     )  # fmt: skip
     if deadline := whole(spec.get("startingDeadlineSeconds")):
         job["misfire"] = {"graceSeconds": min(86_400, max(1, deadline)), "windowSeconds": deadline}
     found.notes.append(f"it runs on the worker, and no longer in the image {container.get('image')}")
-    if left := [one["name"] for one in container.get("env") or () if "value" not in one]:
+    if left := sorted(elsewhere - {_ALL}):
         found.notes.append(f"variables from elsewhere are left out ({', '.join(left)}): see `secrets`")
     if pod.get("volumes") or container.get("envFrom"):
         found.notes.append("volumes and envFrom are left out")
     if spec.get("suspend"):
         found.notes.append("it is suspended there")
     return job
+
+
+def _environment(container: Object) -> tuple[dict[str, str], set[str]]:
+    """Plain variables, which may name those before them, and the names of those that come from elsewhere."""
+    env: dict[str, str] = {}
+    elsewhere = {_ALL} if container.get("envFrom") else set()
+    for one in container.get("env") or ():
+        if "value" in one:
+            env[one["name"]] = _expanded(str(one["value"]), env, elsewhere)
+        else:
+            elsewhere.add(one["name"])
+    return env, elsewhere
+
+
+def _expanded(text: str, env: dict[str, str], elsewhere: set[str]) -> str:
+    """``$(NAME)`` stands for a variable's value, or for itself where there is none, as a shell's; ``$$`` for ``$``."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name is None:
+            return "$"
+        is_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name) is not None
+        if name not in env and (name in elsewhere or (is_name and (_ALL in elsewhere or name.isupper()))):
+            raise RefusedError(f"$({name}) is not in its plain env: write what it stands for")
+        return env.get(name, found[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", value, text)
 
 
 def dkron(text: str) -> Iterator[Found]:

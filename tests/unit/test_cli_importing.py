@@ -185,6 +185,22 @@ def test_jobs_of_the_legacy_system() -> None:
     assert [one.job for one in jobs("legacy", json.dumps(value) + "\n")] == [value]
 
 
+def test_variables_of_kubernetes_stand_for_their_values() -> None:
+    def of(*command: str, **more: object) -> dict[str, Any]:
+        env = [{"name": "BUCKET", "value": "b"}, {"name": "TO", "value": "s3://$(BUCKET)/x"},
+               {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}]  # fmt: skip
+        pod = {"containers": [{"image": "i", "command": ["sync"], "args": command, "env": env, **more}]}
+        job = {"spec": {"template": {"spec": pod}}}
+        return {"kind": "CronJob", "metadata": {"name": "x"}, "spec": {"schedule": "@daily", "jobTemplate": job}}
+
+    job, _ = the_job("kubernetes", of("$(TO)", "a$(BUCKET)", "$$(BUCKET)", "$(date)", "$(date +%s)", "$BUCKET", "$(B"))
+    assert job["command"] == ["sync", "s3://b/x", "ab", "$(BUCKET)", "$(date)", "$(date +%s)", "$BUCKET", "$(B"]
+    assert job["env"] == {"BUCKET": "b", "TO": "s3://b/x"}
+    for command in ("$(PASSWORD)", "http://$(DB_SERVICE_HOST)/"):
+        assert "is not in its plain env" in why("kubernetes", of(command))
+    assert "$(date) is not in its plain env" in why("kubernetes", of("$(date)", envFrom=[{"configMapRef": {}}]))
+
+
 def test_a_timer_of_systemd_with_its_service() -> None:
     job, notes = the_job("systemd", TIMER)
     assert job == {
@@ -207,6 +223,78 @@ def test_a_timer_of_systemd_with_its_service() -> None:
     )
     assert every["every"] == "5400s"
     assert noted == ["it ran as root there: say as whom it runs (--set user=...)"]
+
+
+def with_command(written: str, *more: str) -> str:
+    """The timer, with this ExecStart=."""
+    head, _, tail = TIMER.partition("ExecStart=")
+    return f"{head}ExecStart={written}\n" + "".join(f"{one}\n" for one in more) + tail.partition("100%%\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("written", "command"),
+    [
+        ("/bin/echo $WORDS ${WORDS} $LEVEL", ["/bin/echo", "two", "words", "two words", "4"]),
+        ("/bin/echo a${LEVEL}b${LEVEL} a$LEVEL", ["/bin/echo", "a4b4", "a$LEVEL"]),
+        ("/bin/sh -c 'echo $${WORDS} $$'", ["/bin/sh", "-c", "echo ${WORDS} $"]),
+        (":/bin/echo $WORDS $$", ["/bin/echo", "$WORDS", "$$"]),
+        (r"/bin/echo one \; ';' \"two\" 'a\tb\\d' \d", ["/bin/echo", "one", ";", ";", '"two"', "a\tb\\d", "\\d"]),
+    ],
+)
+def test_a_command_line_of_systemd_means_what_it_means_there(written: str, command: list[str]) -> None:
+    assert the_job("systemd", with_command(written))[0]["command"] == command
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("/bin/echo one ; echo two", "several commands"), ("@/bin/echo echo one", "a name of its own"),
+        ("/usr/bin/rsync $OPTS /home", "${OPTS} in its command"), ("/bin/echo ${HOME}", "${HOME} in its command"),
+        ("/bin/echo 'one", "a quote in it has no end"), (r"/bin/echo a\x20b", r"(\x...)"), ("-", "it has no command"),
+    ],
+)  # fmt: skip
+def test_a_command_line_of_systemd_that_no_job_has_is_refused(written: str, reason: str) -> None:
+    assert reason in why("systemd", with_command(written))
+
+
+def test_a_command_line_of_systemd_with_prefixes_and_variables_from_a_file() -> None:
+    job, notes = the_job("systemd", with_command("-+/bin/echo one"))
+    assert (job["command"], "user" in job) == (["/bin/echo", "one"], False)
+    assert [note.partition(" ")[0] for note in notes] == ["an", "it"]
+    assert "${LEVEL} in its command" in why("systemd", with_command("/bin/echo ${LEVEL}", "EnvironmentFile=-/etc/x"))
+    assert "specifiers" in why("systemd", TIMER.replace("LEVEL=3", "LEVEL=%n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90), ("1h 30 min", 5400), ("1.5h", 5400), (".5 h", 1800), ("1month", 2_629_800), ("1M", 2_629_800),
+        ("1y", 31_557_600), ("2weeks 1d", 1_296_000), ("3 hr5sec", 10_805), ("1s 1000000us", 2), ("1m 5", 65),
+        ("1s500ms 500 msec", 2),
+    ],
+)  # fmt: skip
+def test_time_spans_of_systemd(text: str, seconds: int) -> None:
+    timer = TIMER.replace("OnCalendar=Mon..Fri *-*-* 02:30:00 Europe/Berlin", f"OnUnitActiveSec={text}")
+    assert the_job("systemd", timer)[0]["every"] == f"{seconds}s"
+
+
+@pytest.mark.parametrize("text", ["1Y", "5 fortnights", "1h nonsense", "soon", "1,5h", "-5", "500ms", "infinity"])
+def test_time_spans_that_no_job_has_are_refused(text: str) -> None:
+    timer = TIMER.replace("OnCalendar=Mon..Fri *-*-* 02:30:00 Europe/Berlin", f"OnUnitInactiveSec={text}")
+    assert "OnUnitInactiveSec=" in why("systemd", timer)
+
+
+@pytest.mark.parametrize(
+    ("service", "seconds"),
+    [
+        ("Type=oneshot\nTimeoutStartSec=30\nRuntimeMaxSec=60", 30), ("Type=oneshot\nRuntimeMaxSec=60", None),
+        ("Type=oneshot\nTimeoutSec=40", 40), ("Type=simple\nTimeoutStartSec=30", None), ("TimeoutStartSec=30", None),
+        ("TimeoutStartSec=30\nRuntimeMaxSec=1h", 3600), ("RuntimeMaxSec=infinity", None), ("RuntimeMaxSec=500ms", 1),
+    ],
+)  # fmt: skip
+def test_a_service_that_is_no_oneshot_is_bounded_by_its_greatest_run_time(service: str, seconds: int | None) -> None:
+    text = TIMER.replace("TimeoutStartSec=1h 30min\n", "").replace("Type=oneshot", service)
+    assert the_job("systemd", text)[0].get("timeoutSeconds") == seconds
 
 
 @pytest.mark.parametrize(
