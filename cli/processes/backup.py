@@ -69,6 +69,8 @@ def backup(arguments: argparse.Namespace) -> int:
         )
     if target.exists():
         raise CommandError(f"{target} is there already; name another file", ExitStatus.CONFLICT)
+    with _failing_clearly(target):
+        _refuse_odd_places(data, target)
     if data.remembered().get("logStore") == _MONGOD:
         raise CommandError("the log store is a mongod: back it up with mongodump, and etcd with etcdctl snapshot save",
                            ExitStatus.REFUSED)  # fmt: skip
@@ -79,13 +81,13 @@ def backup(arguments: argparse.Namespace) -> int:
             if is_free:
                 say("nothing runs on this data directory: it is copied as it lies")
                 if data.etcd.exists():
-                    _copy_tree(data.etcd, staged / "etcd")
+                    _copy_tree(data.etcd.resolve(), staged / "etcd")
             else:
                 _snapshot_etcd(data, staged / _SNAPSHOT)
             for path in sorted(data.path.iterdir()):
                 if path.name not in _NOT_KEPT and not path.name.startswith(_EARLIER_ETCD):
-                    _copy_tree(path, staged / path.name)
-            _copy_databases(data.log_store, staged / "log-store")
+                    _copy_tree(path.resolve(), staged / path.name)
+            _copy_databases(data.log_store.resolve(), staged / "log-store")
         about = {
             "format": _FORMAT, "etcron": VERSION, "madeAt": datetime.now(UTC).isoformat(timespec="seconds"),
             "host": socket.gethostname(), "etcd": "directory" if is_free else "snapshot",
@@ -104,6 +106,23 @@ def backup(arguments: argparse.Namespace) -> int:
         _put(fresh, target)
     tell(f"{target}: {target.stat().st_size / 1_000_000:.1f} MB")
     return ExitStatus.OK
+
+
+def _refuse_odd_places(data: DataDir, target: Path) -> None:
+    """What lies in the data directory may be a link, to another disk; what is behind it has to be there."""
+    for path in (data.path, *sorted(data.path.iterdir())):
+        if path.is_symlink() and not path.exists():
+            message = f"{path} is a link to what is not there; mount that, or take the link away"
+            raise CommandError(message, ExitStatus.REFUSED)
+        if path.is_dir() and target.resolve().is_relative_to(path.resolve()):
+            message = f"{target} is in the data directory, and would be in itself; name a file elsewhere"
+            raise CommandError(message, ExitStatus.REFUSED)
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        message = f"{path} is a link, which a backup does not follow so deep: put what it leads to in its place"
+        raise CommandError(message, ExitStatus.REFUSED)
 
 
 def _add_data(tar: tarfile.TarFile, staged: Path) -> None:
@@ -212,7 +231,8 @@ def _failing_clearly(target: Path, *, read: Path | None = None) -> Iterator[None
 
 def _copy_tree(source: Path, target: Path) -> None:
     """As it is at this moment: a file that goes meanwhile is left out, and of one that grows the beginning is kept."""
-    if source.is_symlink() or not (source.is_dir() or source.is_file()):
+    _refuse_link(source)
+    if not (source.is_dir() or source.is_file()):
         return  # sockets, and what is not ours
     if source.is_dir():
         target.mkdir(mode=0o700)
@@ -232,6 +252,7 @@ def _copy_databases(source: Path, target: Path) -> None:
     target.mkdir(mode=0o700)
     for path in sorted(source.rglob("*")):
         copy = target / path.relative_to(source)
+        _refuse_link(path)
         if path.is_dir():
             copy.mkdir(mode=0o700)
         elif path.name.endswith(("-wal", "-shm", "-journal")):

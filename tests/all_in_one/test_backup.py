@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -92,6 +93,60 @@ async def test_everything_comes_back_from_a_backup_that_was_made_while_it_ran(tm
     assert (third / "etcd" / "member" / "snap" / "db").read_bytes() == (
         second / "data" / "etcd" / "member" / "snap" / "db"
     ).read_bytes()
+
+
+def stopped(data: Path) -> Path:
+    """A data directory on which nothing runs."""
+    for name, content in {"etcd/member/snap/db": "etcd", "audit/000001": "audit", "worker-1/spool/1": "spool"}.items():
+        (data / name).parent.mkdir(parents=True)
+        (data / name).write_text(content)
+    (data / "log-store").mkdir()
+    sqlite3.connect(data / "log-store" / "runs.db").execute("CREATE TABLE runs (id)").connection.close()
+    return data
+
+
+async def test_what_has_moved_to_another_disk_is_in_the_backup(tmp_path: Path) -> None:
+    data, disk = stopped(tmp_path / "data"), tmp_path / "disk"
+    disk.mkdir()
+    for name in ("etcd", "audit", "worker-1", "log-store"):
+        (data / name).rename(disk / name)
+        (data / name).symlink_to(disk / name)
+    made = await etcron("backup", str(tmp_path / "etcron.tar.gz"), "--data-dir", str(data))
+    assert made.returncode == 0, made.stderr
+    restored = await etcron("restore", str(tmp_path / "etcron.tar.gz"), "--data-dir", str(tmp_path / "again"))
+    assert restored.returncode == 0, restored.stderr
+    assert files(tmp_path / "again") == files(disk)
+
+
+@pytest.mark.parametrize(
+    ("link", "leads_to", "told"),
+    [
+        ("etcd", "disk", "is a link to what is not there"),
+        ("log-store", "disk", "is a link to what is not there"),
+        ("worker-1", "disk", "is a link to what is not there"),
+        ("worker-1/spool/2", "1", "does not follow so deep"),
+        ("log-store/more", "../audit", "does not follow so deep"),
+        ("here", ".", "does not follow so deep"),
+    ],
+)  # fmt: skip
+async def test_a_backup_leaves_nothing_out_in_silence(tmp_path: Path, link: str, leads_to: str, told: str) -> None:
+    place = stopped(tmp_path / "data") / link
+    if place.exists():
+        place.rename(tmp_path / "gone")
+    place.symlink_to(leads_to)
+    refused = await etcron("backup", str(tmp_path / "etcron.tar.gz"), "--data-dir", str(tmp_path / "data"))
+    assert (refused.returncode, str(place) in refused.stderr, told in refused.stderr) == (5, True, True), refused
+    assert not (tmp_path / "etcron.tar.gz").exists()
+
+
+@pytest.mark.parametrize("place", ["data", "data/worker-1", "disk/deeper"])
+async def test_a_backup_into_the_data_directory_is_refused(tmp_path: Path, place: str) -> None:
+    data = stopped(tmp_path / "data")
+    (tmp_path / "disk" / "deeper").mkdir(parents=True)
+    (data / "moved").symlink_to(tmp_path / "disk")
+    refused = await etcron("backup", str(tmp_path / place / "etcron.tar.gz"), "--data-dir", str(data))
+    assert (refused.returncode, "is in the data directory" in refused.stderr) == (5, True), refused
+    assert list((tmp_path / place).glob("*etcron*")) == []
 
 
 def files(directory: Path) -> set[Path]:
