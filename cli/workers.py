@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server
-from cli.client import Client, Document, Patience, delete_each, go_through, worker_path
+from cli.client import PATIENCE_S, Client, Document, Patience, delete_each, go_through, worker_path
 from cli.errors import CommandError, ExitStatus
 from cli.printing import one_line, print_json, print_table, say, warn
 from cli.times import local
@@ -19,6 +19,8 @@ _HEADS: Final = (
 )  # fmt: skip
 _SPARE: Final = ("ADDRESS", "VERSION", "SINCE", "HOST", "UNSENT", "CLOCK", "WAITING")
 _LOOK_S: Final = 1.0
+_STOPPED: Final = ("stopped", "drained")
+"""How a worker leaves of which nothing goes on."""
 
 
 def parser() -> Parser:
@@ -128,12 +130,13 @@ def wait_until_drained(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """No run goes on on these workers, or they are not live any more. What it waits for is printed when it changes.
+    """No run goes on on these workers, or they have stopped. What it waits for is printed when it changes.
 
-    CommandError: one takes fires again (conflict), or nothing was heard for a minute (unavailable).
+    CommandError: one takes fires again (conflict), or nothing was heard for a minute, of it or at all (unavailable).
     """
     left, patience, shown = set(names), Patience(monotonic), ""
     idle: dict[str, int] = {}
+    silent: dict[str, float] = {}
     while True:
         try:
             page = client.get("/api/v1/workers")
@@ -145,8 +148,10 @@ def wait_until_drained(
                 raise
         else:
             workers = {one.get("name"): one for one in page["items"] if one.get("name") in left}
-            left = {name for name in left if name in workers and _goes_on(workers[name], idle)}
-            running = {name: (workers[name].get("beat") or {}).get("running") for name in sorted(left)}
+            goes_on = {name: _goes_on(workers.get(name), idle) for name in sorted(left)}
+            _refuse_silence([name for name, known in goes_on.items() if known is None], silent, monotonic())
+            left = {name for name, known in goes_on.items() if known is not False}
+            running = {name: ((workers.get(name) or {}).get("beat") or {}).get("running") for name in sorted(left)}
             words = ", ".join(
                 f"{name} ({'not known yet' if count is None else f'{count} running'})"
                 for name, count in running.items()
@@ -159,15 +164,30 @@ def wait_until_drained(
         sleep(_LOOK_S)
 
 
-def _goes_on(worker: Document, idle: dict[str, int]) -> bool:
-    """CommandError: it was undrained meanwhile. ``idle``: the beats by which workers had nothing to run any more.
+def _refuse_silence(names: Collection[str], silent: dict[str, float], now: float) -> None:
+    """CommandError: one of these has said nothing for too long. ``silent``: since when each has said nothing."""
+    for name in silent.keys() - names:
+        del silent[name]
+    for name in names:
+        if now - silent.setdefault(name, now) > PATIENCE_S:
+            message = f"{name} went without a word: what ran there may go on; look there, or wait for it again"
+            raise CommandError(message, ExitStatus.UNAVAILABLE)
 
-    It takes two of them: the first may have been put before a run that was claimed just before the drain.
+
+def _goes_on(worker: Document | None, idle: dict[str, int]) -> bool | None:
+    """None: it is not live, and has not said that it stops. CommandError: it was undrained meanwhile.
+
+    ``idle``: the beats by which workers had nothing to run any more. It takes two of them: the first may have been put
+    before a run that was claimed just before the drain.
     """
+    if worker is None:
+        return None
     if not worker.get("drained"):
         raise CommandError(f"{worker['name']} is not drained any more: it was undrained meanwhile", ExitStatus.CONFLICT)
-    beat = worker.get("beat")
-    if worker.get("state") == "draining" or beat is None:
+    beat, state = worker.get("beat"), worker.get("state")
+    if state == "drained" and beat is not None:
+        return bool(idle.setdefault(worker["name"], beat["wallMs"]) == beat["wallMs"])
+    if state == "draining":
         idle.pop(worker["name"], None)
-        return worker.get("state") == "draining"
-    return bool(idle.setdefault(worker["name"], beat["wallMs"]) == beat["wallMs"])
+        return True
+    return False if worker.get("left") in _STOPPED else None

@@ -70,10 +70,32 @@ def test_a_drain_is_waited_for_until_a_second_beat_shows_that_nothing_runs(capsy
     assert told == [f"waiting for what runs on w ({count} running)" for count in (2, 0, 1, 0)]
 
 
-def test_a_worker_that_is_gone_has_nothing_to_wait_for() -> None:
-    workers = _Workers({"items": [], "warnings": []})
+def _away(left: str | None) -> dict[str, object]:
+    worker = {"name": "w", "state": "drained", "drained": {"by": "me"}, "beat": None}
+    return {"items": [worker if left is None else {**worker, "left": left}], "warnings": []}
+
+
+@pytest.mark.parametrize("left", ["stopped", "drained"])
+def test_a_worker_that_has_stopped_has_nothing_to_wait_for(left: str) -> None:
+    workers = _Workers(_page("draining", 2, 1), _away(left))
     workers.wait("w")
-    assert workers.now == 0
+    assert workers.now == 1
+
+
+NOT_THERE: dict[str, object] = {"items": [], "warnings": []}
+
+
+@pytest.mark.parametrize("page", [_away("gone"), _away(None), _page("detached", 2, 1), NOT_THERE])
+def test_what_runs_on_a_worker_that_went_without_a_word_is_not_over(page: dict[str, object]) -> None:
+    workers = _Workers(*[page, _page("draining", 2, 1)] * 100, _page("drained", 0, 2), page, _page("drained", 0, 2),
+                       _page("drained", 0, 3))  # fmt: skip
+    workers.wait("w")
+    assert workers.now == 203
+    workers = _Workers(_page("draining", 2, 1), page)
+    with pytest.raises(CommandError, match="w went without a word") as raised:
+        workers.wait("w")
+    assert raised.value.status == ExitStatus.UNAVAILABLE
+    assert workers.now > 60
 
 
 @pytest.mark.parametrize(
