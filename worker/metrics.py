@@ -62,7 +62,7 @@ class Counts:
         self.retries += record.run_id.attempt > 1
         if record.start_ms is None:
             return
-        due_ms = record.schedule_ms if record.schedule_ms is not None else record.plan_ms
+        due_ms = record.due_ms if record.due_ms is not None else record.plan_ms
         self.lateness[record.trigger].add(max(0, record.start_ms - due_ms) / 1000)
         if record.end_ms is not None:
             self.durations[record.status].add(max(0, record.end_ms - record.start_ms) / 1000)
