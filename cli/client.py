@@ -6,6 +6,7 @@ several servers are given, the next one is asked only while no connection has be
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import socket
@@ -317,13 +318,17 @@ def _kept(profile: Profile | None) -> Credential | None:
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
-    """All of it, up to the greatest answer that is taken."""
+    """All of it. OSError, HTTPException: it ends early, or is greater than what is taken."""
     pieces, left = [], _MAX_ANSWER_BYTES
     with Progress("reading", response.length, shown=megabytes) as progress:
-        while piece := response.read(min(_PIECE_BYTES, left)):
+        while piece := response.read(_PIECE_BYTES):
             pieces.append(piece)
             left -= len(piece)
+            if left < (response.length or 0):
+                raise OSError(errno.EFBIG, f"The answer is greater than {megabytes(_MAX_ANSWER_BYTES)}")
             progress.advance(len(piece))
+    if response.length:  # what is still to come
+        raise http.client.IncompleteRead(b"", response.length)
     return b"".join(pieces)
 
 
@@ -446,6 +451,8 @@ def _words(error: Exception) -> str:
             return f"its certificate is not trusted ({error.verify_message}; name who signed it with --ca)"
         case TimeoutError():
             return "it took too long"
+        case http.client.IncompleteRead():
+            return "the answer ended early"
         case http.client.HTTPException():
             return f"it does not speak HTTP ({type(error).__name__})"
         case OSError() if error.strerror:

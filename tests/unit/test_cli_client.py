@@ -142,6 +142,22 @@ def test_no_answer_to_a_change_is_in_doubt() -> None:
     assert "does not speak HTTP" in str(_error(b"SSH-2.0-OpenSSH\r\n"))
 
 
+@pytest.mark.parametrize(
+    ("length", "why"),
+    [("Content-Length: 9", "ended early"), ("Content-Length: 999999999", "is greater than 268"),
+     ("Transfer-Encoding: chunked", "ended early")],
+)  # fmt: skip
+def test_an_answer_that_is_not_all_of_it_is_none(length: str, why: str) -> None:
+    cut = f"HTTP/1.1 200 X\r\nContent-Type: text/plain\r\n{length}\r\n\r\n5\r\nhello".encode()
+    with (
+        _answering(cut) as url,
+        Client([url]) as client,
+        pytest.raises(CommandError, match=f"the answer {why}") as raised,
+    ):
+        client.text("/x")
+    assert raised.value.status is ExitStatus.UNAVAILABLE
+
+
 def test_nobody_there() -> None:
     with Client([f"http://127.0.0.1:{free_port()}"]) as client, pytest.raises(CommandError) as raised:
         client.get("/x")
