@@ -1,6 +1,7 @@
 """How a process lives and ends: one task group, loops with names, an orderly stop, no survivors.
 
-* SIGTERM, SIGINT and SIGHUP ask for a stop; a second one asks to hurry.
+* SIGTERM, SIGINT and SIGHUP ask for a stop; a second one asks to hurry. A process that was started with SIGHUP ignored
+  (``nohup``) goes on ignoring it.
 * A loop that dies, or ends unasked, takes the process down: exit status 1 and one logged error for it.
 * A child can ask to die with its parent, whatever becomes of the parent.
 * A cancellation is never swallowed: `asyncio.TaskGroup` (of Python 3.11) raises its children's errors and drops one
@@ -124,6 +125,8 @@ def run(main: Callable[[Stop], Coroutine[Any, Any, None]], *, passed_on: tuple[t
         stop = Stop()
         loop = asyncio.get_running_loop()
         for number in _STOP_SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue
             loop.add_signal_handler(number, stop.request, number.name)
         if await can_start_threads(stop.requested):
             await main(stop)

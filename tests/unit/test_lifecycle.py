@@ -66,6 +66,19 @@ def test_an_orderly_end_has_status_0() -> None:
     assert run(main) == 0
 
 
+@pytest.mark.parametrize("is_ignored", [True, False])
+def test_a_hangup_stops_a_process_unless_it_was_started_to_ignore_it(is_ignored: bool) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+
+    async def main(stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.requested.wait()
+        assert stop.hurry.is_set() is not is_ignored
+
+    assert run(main) == 0
+
+
 class Threads:
     """Those of a machine that is out of processes, until so many were asked for; asked often enough, the user stops."""
 
