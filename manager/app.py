@@ -21,7 +21,7 @@ from manager.access.guard import access_guard, credential_of
 from manager.api import events, legacy, output, routes
 from manager.api.openapi import take_none_where_there_are_none
 from manager.console import pages
-from manager.http.errors import errors_as_json
+from manager.http.errors import errors_as_json, tell_what_was_done
 from manager.http.guards import (
     MAX_BODY_BYTES,
     Hosts,
@@ -65,6 +65,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             access_guard(lambda request: request.app[PARTS].access),
             take_none_where_there_are_none,
             idempotent(lambda request: request.app[PARTS].calls, read_s=read_s, caller_of=credential_of),
+            tell_what_was_done,
             pages.missing_page,
         ],
     )

@@ -14,13 +14,17 @@
 So what may have been done is never reported as not done: an error without a doubt in it is raised only before there is
 one. `settle` is for callers that need to know what became of the write; `answered` for those that read etcd's refusal
 in the same way with and without a doubt, because it shows what is there now.
+
+What fails after a write was carried out has not done nothing either: `noting_done` is for whoever tells of that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Self, TypeVar, assert_never
@@ -38,12 +42,39 @@ _AnswerT = TypeVar("_AnswerT")
 
 
 class UnsettledError(UnavailableError):
-    """It may or may not have been done: etcd took it and gave no answer. Look before you do it again."""
+    """It may or may not have been done, or a part of it: look before you do it again."""
 
     def __init__(self, message: str, *, refusal: TxnResult | None = None) -> None:
         super().__init__(message)
         self.refusal = refusal
         """What is there, where etcd has answered and it cannot be known; None: it has not answered in time."""
+
+
+@dataclass(slots=True)
+class Noted:
+    """Whether a write was carried out."""
+
+    done: bool = False
+
+
+_noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting_done() -> Iterator[Noted]:
+    """Notes what `settle` finds carried out meanwhile, in this task and in those that it starts."""
+    noted = Noted()
+    token = _noted.set(noted)
+    try:
+        yield noted
+    finally:
+        _noted.reset(token)
+
+
+def note_done() -> None:
+    """A write that was sent by `answered` was carried out, and what fails after it has not done nothing."""
+    if (noted := _noted.get()) is not None:
+        noted.done = True
 
 
 def is_in_doubt(error: Exception) -> bool:
@@ -170,11 +201,13 @@ async def settle(
             await tries.failed(error)
             continue
         if answer.succeeded:
+            note_done()
             return Settled(done=True, answer=answer, revision=answer.revision, sent=sent)
         if tries.doubt is None:
             return Settled(done=False, answer=answer, revision=0, sent=float("-inf"))
         match earlier(answer):
             case int() as revision:
+                note_done()
                 return Settled(done=True, answer=answer, revision=revision, sent=float("-inf"))
             case Fate.NEVER:
                 return Settled(done=False, answer=answer, revision=0, sent=float("-inf"))

@@ -27,6 +27,7 @@ from pymongo.errors import (
 )
 
 from common.errors import ConfigError, Problem, UnavailableError
+from common.etcd.settle import UnsettledError
 from common.process.lifecycle import raising_cancellation
 from common.runlog.documents import Rejection
 from common.tls import file_fault
@@ -113,6 +114,7 @@ _KINDS: Final[tuple[tuple[type[PyMongoError], str], ...]] = (
     (ConnectionFailure, "the connection broke"),
 )
 """The first kind that an error is of counts; of another one its text says it all."""
+_IN_DOUBT: Final = (NetworkTimeout, ExecutionTimeout, ConnectionFailure)
 _ORNAMENTS: Final = (
     (re.compile(r" \(configured timeouts: [^)]*\)"), ""),
     (re.compile(r"\[Errno -?[0-9]+\] "), ""),
@@ -164,8 +166,10 @@ def _tls_faults(uri: str) -> Iterator[Problem]:
 
 
 @asynccontextmanager
-async def asking(client: Client, seconds: float) -> AsyncIterator[None]:
+async def asking(client: Client, seconds: float, *, writes: bool = False) -> AsyncIterator[None]:
     """All that is asked of the store within ends in time, and fails as UnavailableError.
+
+    ``writes``: for a user, who hears by UnsettledError where the store may have done it all the same.
 
     Where no server is known, at most the connect timeout is spent on finding one: under a deadline pymongo would go on
     looking until its end.
@@ -176,6 +180,9 @@ async def asking(client: Client, seconds: float) -> AsyncIterator[None]:
                 await client.is_primary
             yield
     except PyMongoError as error:
+        if writes and isinstance(error, _IN_DOUBT) and not isinstance(error, ServerSelectionTimeoutError):
+            message = f"it may or may not have been done: the log store gave no answer ({_brief(error)})"
+            raise UnsettledError(f"{message}. Look before you repeat it.") from error
         raise UnavailableError(f"the log store did not answer as needed: {_brief(error)}") from error
     except RuntimeError as error:
         why = next((why for said, why in _STUMBLES.items() if said in str(error)), None)

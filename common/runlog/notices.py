@@ -92,7 +92,7 @@ class Notices:
         if not notices:
             return
         documents = [to_bson(_document(notice)) for notice in notices]
-        async with asking(self._client, _SECONDS):
+        async with asking(self._client, _SECONDS, writes=True):
             try:
                 await self._notices.insert_many(documents, ordered=False)
             except BulkWriteError as error:
@@ -128,7 +128,7 @@ class Notices:
             "$inc": {"resends": 1},
         }
         ended = [str(NoticeState.SENT), str(NoticeState.FAILED)]
-        async with asking(self._client, _SECONDS):
+        async with asking(self._client, _SECONDS, writes=True):
             result = await self._notices.update_one({"_id": _NOTICE + notice_id, "state": {"$in": ended}}, change)
         return result.modified_count == 1
 

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from common.access.masks import shown_spec
 from common.access.rights import Role
-from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
+from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.jobs.job import TIMING, JobSpec
 from common.jobs.kinds import AnyText, Number, Schema, about, members_of, object_schema, read_members, reader_of
 from common.jobs.reader import check_name, in_zone, parse_job, parse_timing
@@ -375,9 +375,13 @@ def kill_message(name: str, killed: list[str]) -> str:
 
 
 async def row_at(request: web.Request, name: str, revision: int) -> dict[str, Any] | None:
-    """The job's row once the watch has seen this revision of it; None also where the caller may not know of it."""
+    """The job's row once the watch has seen this revision of it; None also where the caller may not know of it, and
+    where etcd does not show what it has just taken."""
     parts = request.app[PARTS]
-    job = await parts.watching.job(name, revision=revision)
+    try:
+        job = await parts.watching.job(name, revision=revision)
+    except (EtcdError, UnavailableError):
+        return None
     if job is None or not job.is_seen_by(rights(request)):
         return None
     return await parts.rows.row(job, rights(request), language=language_of(request))

@@ -30,6 +30,7 @@ from common.errors import (
     StaleError,
     UnavailableError,
 )
+from common.etcd.settle import UnsettledError, noting_done
 from common.json_text import dumps
 from common.protocol.edits import TooManyJobsError
 from common.words.messages import Messages
@@ -199,6 +200,19 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         if request.transport is not None:
             request.transport.abort()
         return started
+
+
+@web.middleware
+async def tell_what_was_done(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What fails after a write of its call leaves a doubt, whatever its error says: nobody takes it for not done."""
+    with noting_done() as noted:
+        try:
+            return await handler(request)
+        except EtcronError as error:
+            if not noted.done or isinstance(error, UnsettledError):
+                raise
+            message = f"what you asked for was carried out, or a part of it. Look before you repeat it. ({error})"
+            raise UnsettledError(message) from error
 
 
 def _of_http(error: web.HTTPException) -> Failure:

@@ -13,7 +13,6 @@ transaction (see :mod:`manager.use_cases.run_now`). Source: the IETF's draft "Th
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -28,7 +27,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from common.clock import Clock
-from common.errors import EtcdError, UnavailableError
+from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, UnsettledError, answered
 from common.json_text import dumps
@@ -119,11 +118,10 @@ class IdempotentCalls:
             return _again(known, idempotency)
         try:
             response = await handler(request)
-        except (asyncio.CancelledError, UnsettledError):
-            raise  # whether it was carried out is not known: it goes on until it cannot any more
-        except Exception:
-            await self._end(key, revision, None)
-            raise
+        except (EtcronError, web.HTTPException) as error:
+            if not isinstance(error, UnsettledError):
+                await self._end(key, revision, None)
+            raise  # else, and of any other error, whether it was done is not known: it goes on until it cannot any more
         done = _done(going_on, response, expires_ms=now_ms + KEPT_MS)
         if done is not None:
             self._remembered.take(address, until_ms=done.expires_ms, now_ms=now_ms)

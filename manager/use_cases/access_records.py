@@ -15,7 +15,7 @@ from common.access.subjects import Subject, SubjectKind
 from common.clock import Clock
 from common.errors import ConflictError
 from common.etcd import EtcdClient
-from common.etcd.settle import Patience, answered
+from common.etcd.settle import Patience, answered, note_done
 from common.protocol import account_edits as edits
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Bindings, HeldBinding, HeldUser, Ways
@@ -139,6 +139,7 @@ class AccessRecords(Records):
             txn = edits.sweep(keys[start : start + edits.SWEPT_AT_ONCE])
             patience = Patience.until(deadline, self.clock, "not everything may have gone ({}); repeat it".format)
             done = await answered(partial(self.etcd.txn, txn), patience)
+            note_done()
             await self._known(done.revision)
 
     async def an_administrator_remains(

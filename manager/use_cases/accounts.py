@@ -14,8 +14,8 @@ from typing import Final, Generic
 
 from common.access.accounts import Service, User
 from common.access.subjects import Subject, SubjectKind
-from common.errors import ConflictError, NotFoundError, OvertakenError, UnavailableError
-from common.etcd.settle import growing_pause_s
+from common.errors import ConflictError, NotFoundError, OvertakenError
+from common.etcd.settle import UnsettledError, growing_pause_s
 from common.protocol import account_edits as edits
 from common.protocol.access_keys import AccessKeys
 from common.protocol.record_edits import none_written
@@ -175,7 +175,7 @@ class AccountService:
             return await self._sweep(Subject(kind.owner, name), there, deadline)
         except OvertakenError as error:
             swept = f"{name} is disabled and has lost what was theirs, and is still there"
-            raise UnavailableError(f"{swept}: others changed it all the time; remove it again") from error
+            raise UnsettledError(f"{swept}: others changed it all the time; remove it again") from error
 
     async def _sweep(self, owner: Subject, there: KeyValue, deadline: float) -> Swept:
         """The disabled account, and all that is its. ConflictError: it was changed meanwhile."""

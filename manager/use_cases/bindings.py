@@ -42,12 +42,13 @@ class BindingService:
             raise ConflictError(f"there are {MOST_BINDINGS:,} bindings, which is the most: bind groups")
         binding = Binding(id=secrets.token_hex(6), subject=subject, grant=grant)
         document = binding.to_document() | {"createdMs": records.clock.wall_ms(), "createdBy": by}
+        warnings = await self._warnings(binding, known)  # before it is written: afterwards nothing may fail
         key, value = records.keys.binding(binding.id), msgspec.json.encode(document)
         if not (await records.write(f"{subject} has this binding now", key, None, value, records.deadline())).done:
             raise ConflictError("another binding has this id, by chance: try again")
         extra = {"action": "binding.added", "binding": binding.id, "subject": str(subject), "by": by}
         _log.info("%s is bound to the role %s", subject, grant.role, extra=extra)
-        return binding, value, await self._warnings(binding, known)
+        return binding, value, warnings
 
     async def remove(self, binding_id: str, *, by: str) -> Binding | None:
         """What it was; None: it could not be read. NotFoundError; ConflictError: it makes the last administrator."""

@@ -10,7 +10,7 @@ from functools import partial
 
 from common.access.rights import Rights, Role
 from common.clock import Clock
-from common.errors import EtcronError, ForbiddenError, OvertakenError, UnavailableError
+from common.errors import EtcronError, ForbiddenError, OvertakenError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, UnsettledError, settle
 from common.jobs.reader import check_name
@@ -89,10 +89,10 @@ class KillService:
             return killed
         if not killed or not isinstance(errors[0], EtcronError):
             raise errors[0]
-        some = f"{len(killed)} of {len(runs)} runs of {name} are asked to end"
-        if isinstance(errors[0], UnsettledError):
-            raise UnsettledError(f"{some}; whether the others are is not known: {errors[0]}") from errors[0]
-        raise UnavailableError(f"{some}, and not the others: {errors[0]}") from errors[0]
+        is_doubt = isinstance(errors[0], UnsettledError)
+        others = "; whether the others are is not known" if is_doubt else ", and not the others"
+        message = f"{len(killed)} of {len(runs)} runs of {name} are asked to end{others}: {errors[0]}"
+        raise UnsettledError(message) from errors[0]
 
     async def check(self, run: RunId, *, rights: Rights) -> bool:
         """Whether etcd knows this run, which the caller may end then; NotFoundError, ForbiddenError."""

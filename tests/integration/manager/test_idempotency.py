@@ -116,6 +116,21 @@ async def test_a_failure_is_forgotten(manager: Managed) -> None:
     assert (await post(manager, {})).status == 200
 
 
+async def test_what_failed_in_a_way_that_nobody_expected_may_have_been_done(
+    manager: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.call("PUT", "/api/v1/jobs/j", JOB)
+    pause = manager.parts.jobs.pause
+
+    async def stumbling(*arguments: Any, **more: Any) -> None:
+        await pause(*arguments, **more)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(manager.parts.jobs, "pause", stumbling)
+    await problem_of(await post(manager, {}), 500)
+    assert (await problem_of(await post(manager, {}), 409))["code"] == "idempotency-in-progress"
+
+
 async def test_what_a_dead_manager_left_is_carried_out_once_nothing_can_go_on_any_more(place: Place) -> None:
     clock = ShiftedClock()
     async with managing(place, clock=clock) as manager:

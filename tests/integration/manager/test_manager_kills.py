@@ -94,7 +94,7 @@ _AWAY, _NO_ANSWER, _UNFORESEEN = UnavailableError("away"), EtcdInDoubtError("non
     ("errors", "told", "said"),
     [
         ((None, _AWAY, _NO_ANSWER), UnsettledError, "1 of 3 runs of j are asked to end; whether the others are"),
-        ((None, _AWAY), UnavailableError, "1 of 2 runs of j are asked to end, and not the others: away"),
+        ((None, _AWAY), UnsettledError, "1 of 2 runs of j are asked to end, and not the others: away"),
         ((_AWAY, _NO_ANSWER), UnsettledError, "may or may not be killed"),
         ((None, _NO_ANSWER, _UNFORESEEN), KeyError, "a fault of the program"),
     ],
