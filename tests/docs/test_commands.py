@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ import pytest_asyncio
 
 from tests.docs.blocks import PAGES, ROOT, Block, blocks_of, etcron_calls, read_arguments
 from tests.support.running_up import RunningUp, running_up
+from tests.support.waiting import wait_until
 from tests.support.warm import WARM
 from tests.unit.test_cli_importing import CRON_JOB, CRONICLE, DKRON, TIMER
 
@@ -89,6 +91,42 @@ async def test_the_commands_of_a_page_do_what_it_says(page: str, up: RunningUp, 
         ["bash", "-x", "-c", script], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.etcd
+@pytest.mark.logstore
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq: apt-get install jq")
+async def test_jobs_alone_come_back_enabled_unless_they_never_fire_again(up: RunningUp, tmp_path: Path) -> None:
+    jobs: dict[str, dict[str, Any]] = {
+        "at-boot": {"cronExpr": "@reboot", "broadcast": True}, "yearly": {"cronExpr": "@yearly"},
+        "next": {"after": "1d"}, "once": {"at": datetime.now(UTC).isoformat()},
+        "paused": {"every": "1d", "enabled": False},
+    }  # fmt: skip
+    for name, spec in jobs.items():
+        async with up.http.put(
+            f"{up.url}/api/v1/jobs/{name}", json={"name": name, "command": "true", **spec}
+        ) as answer:
+            assert answer.status == 201, await answer.text()
+
+    async def is_over() -> bool:
+        async with up.http.get(f"{up.url}/api/v1/jobs/once") as answer:
+            return (await answer.json())["nextFire"] is None
+
+    await wait_until(is_over, description="what was to run once has begun")
+    _set_the_scene(tmp_path)
+    (block,) = (block for block in RUN if block.page == "docs/operate/cluster.md" and "> jobs.json" in block.text)
+    environ = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "HOME": str(tmp_path), "PYTHONPATH": str(ROOT),
+        "ETCRON_SERVER": up.url,
+    }  # fmt: skip
+    subprocess.run(["bash", "-euo", "pipefail", "-c", block.text], cwd=tmp_path, env=environ, check=True, timeout=120)
+    kept = {job["name"]: job["enabled"] for job in json.loads((tmp_path / "jobs.json").read_text())}
+    assert {name for name in jobs if kept[name]} == {"at-boot", "yearly", "next"}
+    for name in jobs:
+        async with up.http.delete(f"{up.url}/api/v1/jobs/{name}") as answer:
+            assert answer.status == 200, await answer.text()
 
 
 def _line_by_line(text: str) -> str:
