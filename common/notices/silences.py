@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -17,6 +17,8 @@ from common.protocol.keys import MAX_MARK_MS
 MOST_SILENCES: Final = 2_000
 MOST_JOBS: Final = 100
 LONGEST_MS: Final = 30 * 86_400_000
+AHEAD_MS: Final = 366 * 86_400_000
+"""None that is made begins later."""
 MAX_REASON: Final = 500
 MS: Final = Number(low=0, high=MAX_MARK_MS, whole=True, unit="milliseconds since 1970")
 
@@ -68,6 +70,31 @@ class Silence:
             what = "is not after its begin" if self.until_ms <= self.from_ms else "is more than 30 days after its begin"
             found.append(Problem(field="untilMs", message=what, remedy="needed: within 30 days after its begin"))
         return found
+
+
+class Quiet:
+    """Until when jobs are quiet, at one moment. Of the same labels it is found once, however many jobs have them."""
+
+    def __init__(self, silences: Iterable[Silence], *, now_ms: int) -> None:
+        going = sorted((one for one in silences if one.from_ms <= now_ms < one.until_ms), key=lambda one: one.until_ms)
+        self._of_jobs: dict[str, int] = {}
+        self._of_alerts: dict[AlertOf, int] = {}
+        for one in going:  # what ends last counts
+            self._of_jobs.update(dict.fromkeys(one.jobs, one.until_ms))
+            if one.alert is not None:
+                self._of_alerts[one.alert] = one.until_ms
+        self._by_labels = [(one.labels, one.until_ms) for one in reversed(going) if one.labels is not None]
+        self._of_labels: dict[frozenset[tuple[str, str]], int | None] = {}
+
+    def until_ms(self, job: str, labels: Mapping[str, str], alert: AlertOf | None = None) -> int | None:
+        """None: it is not, or it is none. ``alert``: whose acknowledgement counts, too."""
+        if not job:
+            return None
+        kind = frozenset(labels.items())
+        if kind not in self._of_labels:
+            self._of_labels[kind] = next((ms for one, ms in self._by_labels if one.matches(labels)), None)
+        found = (self._of_labels[kind], self._of_jobs.get(job), None if alert is None else self._of_alerts.get(alert))
+        return max((ms for ms in found if ms is not None), default=None)
 
 
 SILENCE: Final = Form(Silence, "silence")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +17,7 @@ from common.jobs.kinds import AnyText, about
 from common.jobs.values import JobName
 from common.notices.alerts import Alert
 from common.notices.applying import applying_to_job, jobs_of_commands
-from common.notices.silences import MAX_REASON, MOST_JOBS, AlertOf, Silence
+from common.notices.silences import MAX_REASON, MOST_JOBS, AlertOf, Quiet, Silence
 from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.schemas import NAME_PATTERN, text
@@ -185,20 +186,17 @@ async def _views(parts: Parts, alerts: Collection[Alert]) -> list[dict[str, Any]
         kept = parts.silences.kept.read(kv)
         if kept.record is not None and kept.record.alert is not None:
             acknowledged[kept.record.alert] = silence_view(kept)
-    silences, now_ms = parts.watching.notices.silences.values(), parts.clock.wall_ms()
-    return [_view(one, acknowledged, silences, now_ms) for one in alerts]
+    quiet = Quiet(parts.watching.notices.silences.values(), now_ms=parts.clock.wall_ms())
+    views = []
+    for one in alerts:
+        views.append(_view(one, acknowledged, quiet))
+        await asyncio.sleep(0)
+    return views
 
 
-def _view(
-    alert: Alert, acknowledged: Mapping[AlertOf, Mapping[str, Any]], silences: Collection[Silence], now_ms: int
-) -> dict[str, Any]:
+def _view(alert: Alert, acknowledged: Mapping[AlertOf, Mapping[str, Any]], quiet: Quiet) -> dict[str, Any]:
     event = alert.event
     by = acknowledged.get(AlertOf(job=event.job, since_ms=alert.since_ms)) if event.job else None
-    until = [
-        one.until_ms for one in silences
-        if one.alert is None
-        and one.covers(job=event.job, labels=event.labels, since_ms=alert.since_ms, now_ms=now_ms)
-    ]  # fmt: skip
     return {
         "id": alert.id, "job": event.job or None, "subject": event.subject or None, "kind": str(event.kind),
         "state": "open" if alert.end_ms is None else "ended", "sinceTime": alert.since_ms, "endTime": alert.end_ms,
@@ -206,7 +204,7 @@ def _view(
         "reason": event.reason or event.err, "lastSuccessTime": alert.last_ok_ms,
         "toldTime": max(alert.told.values(), default=None), "channels": sorted(alert.told),
         "labels": dict(event.labels), "flapping": alert.is_flapping,
-        "well": not alert.is_bad, "silencedUntil": max(until, default=None),
+        "well": not alert.is_bad, "silencedUntil": quiet.until_ms(event.job, event.labels),
         "acknowledged": None if by is None else {
             "by": by["by"], "time": by["fromTime"], "reason": by["reason"], "silence": by["id"],
         },

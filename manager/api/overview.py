@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -15,7 +15,7 @@ from aiohttp import web
 from common.access.rights import Rights, Role
 from common.errors import EtcronError
 from common.notices.alerts import Alert
-from common.notices.silences import MOST_JOBS, Silence
+from common.notices.silences import MOST_JOBS, AlertOf, Quiet
 from common.runlog import JobResults
 from manager.access.needs import needs
 from manager.cluster.clocks import clocks_view
@@ -126,13 +126,13 @@ async def _running(parts: Parts, may: Rights) -> tuple[int, list[dict[str, Any]]
 
 async def _attention(parts: Parts, may: Rights, failing: SeenFailing) -> dict[str, Any]:
     alerts = {one.event.job: one for one in await _known(parts.alerts.open()) or ()}
-    now_ms = parts.clock.wall_ms()
-    silences = [one for one in parts.watching.notices.silences.values() if one.from_ms <= now_ms < one.until_ms]
+    quiet = Quiet(parts.watching.notices.silences.values(), now_ms=parts.clock.wall_ms())
     listed = failing.groups[:MOST_GROUPS]
     lines = await asyncio.gather(*(_last_line(parts, may, group) for group in listed))
-    groups = [
-        _group(parts, group, line, alerts, silences, now_ms) for group, line in zip(listed, lines, strict=True)
-    ]  # fmt: skip
+    groups = []
+    for group, line in zip(listed, lines, strict=True):
+        groups.append(_group(parts, group, line, alerts, quiet))
+        await asyncio.sleep(0)
     return {"groups": groups, "moreGroups": len(failing.groups) - len(listed), "lookedAt": failing.looked_at}
 
 
@@ -142,8 +142,7 @@ async def _last_line(parts: Parts, may: Rights, group: FailingAlike) -> str | No
 
 
 def _group(
-    parts: Parts, group: FailingAlike, line: str | None, alerts: Mapping[str, Alert], silences: Sequence[Silence],
-    now_ms: int,
+    parts: Parts, group: FailingAlike, line: str | None, alerts: Mapping[str, Alert], quiet: Quiet
 ) -> dict[str, Any]:  # fmt: skip
     status, code, signal, phrase = group.error
     newest = group.newest.result
@@ -151,15 +150,12 @@ def _group(
     for one in group.jobs[:MOST_OF_A_GROUP]:
         job, alert = parts.watching.catalog.get(one.job), alerts.get(one.job)
         labels = (job.labels if job is not None else None) or {}
-        since_ms = 0 if alert is None else alert.since_ms
-        covering = [
-            kept for kept in silences if kept.covers(job=one.job, labels=labels, since_ms=since_ms, now_ms=now_ms)
-        ]
+        acknowledged = None if alert is None else AlertOf(job=one.job, since_ms=alert.since_ms)
         jobs.append({
             "name": one.job, "labels": dict(labels), "state": None if job is None else str(job.state),
             "runId": one.result.get("runId"), "sinceTime": one.since_ms,
             "endTime": one.result.get("endTime") or one.result.get("planTime"),
-            "silencedUntil": max((kept.until_ms for kept in covering), default=None),
+            "silencedUntil": quiet.until_ms(one.job, labels, acknowledged),
         })  # fmt: skip
     return {
         "status": status, "exitCode": code, "signal": signal, "reason": phrase or None, "count": len(group.jobs),

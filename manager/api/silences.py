@@ -12,10 +12,11 @@ from common.access.fields import SelectorField
 from common.access.rights import Role
 from common.access.selectors import Selector
 from common.errors import Problem
+from common.instants import iso
 from common.jobs.kinds import AnyText, Number, Several, about
 from common.jobs.reading import check
 from common.jobs.values import JobName
-from common.notices.silences import LONGEST_MS, MAX_REASON, MOST_JOBS, MS, Silence
+from common.notices.silences import AHEAD_MS, LONGEST_MS, MAX_REASON, MOST_JOBS, MS, Silence
 from manager.access.audited import annotate
 from manager.access.needs import needs
 from manager.api.notice_bodies import ListQuery
@@ -83,6 +84,9 @@ async def add_silence(request: web.Request) -> web.Response:
     problems = [replace(one, field=_NAMES.get(one.field, one.field)) for one in silence.problems()]
     if until_ms <= now_ms and not problems:
         problems.append(Problem(field="untilTime", message="is past", remedy="needed: a time to come"))
+    if from_ms > now_ms + AHEAD_MS:
+        remedy = "needed: a time within the next 366 days"
+        problems.append(Problem(field="fromTime", message=f"is {iso(from_ms)}", remedy=remedy))
     check(problems)
     await parts.watching.ready()
     kept = await parts.silences.add(silence, by=caller(request), rights=rights(request))

@@ -10,18 +10,20 @@ from typing import Final
 
 from common.access.rights import Rights, Role
 from common.access.selectors import Selector
-from common.errors import ForbiddenError, NotFoundError
+from common.errors import ConflictError, ForbiddenError, NotFoundError
 from common.etcd.settle import Patience, answered
 from common.notices.silences import LONGEST_MS, MOST_SILENCES, SILENCE, AlertOf, Silence
 from common.protocol import record_edits as edits
 from common.protocol.keys import Keys
-from common.protocol.txn import Guards
+from common.protocol.txn import Guards, KeyValue
 from manager.use_cases.notice_records import NEW, Kept, KeptRecords
-from manager.use_cases.records import Records
+from manager.use_cases.records import Damaged, Records
 from manager.watch.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 
+MOST_OF_A_CALLER: Final = 200
+"""Silences, a tenth of all. Of acknowledgements a caller has at most one for each job that they operate."""
 _KEPT_MS: Final = 86_400_000
 """Behind its end."""
 _SWEPT_AT_ONCE: Final = 60
@@ -36,9 +38,14 @@ class SilenceService:
         self._catalog = catalog
 
     async def add(self, silence: Silence, *, by: str, rights: Rights) -> Kept[Silence]:
-        """NotFoundError, ForbiddenError: the caller may not silence all that it selects."""
+        """NotFoundError, ForbiddenError: the caller may not silence all that it selects. ConflictError: they have their
+        share."""
         self.check(silence, rights)
-        await self._sweep()
+        if await self._sweep(by) >= MOST_OF_A_CALLER:
+            raise ConflictError(
+                f"you have {MOST_OF_A_CALLER:,} silences, which is the most of one caller: end some, or name the "
+                "labels of many jobs in one"
+            )
         kept, _ = await self.kept.put(secrets.token_hex(6), silence, by=by, judge=_nothing, if_match=NEW)
         return kept
 
@@ -49,7 +56,7 @@ class SilenceService:
         now_ms = self.kept.records.clock.wall_ms()
         silence = Silence(alert=alert, from_ms=now_ms, until_ms=now_ms + LONGEST_MS, reason=reason)
         self.check(silence, rights)
-        await self._sweep()
+        await self._sweep(by)
         kept, _ = await self.kept.put(acknowledgement_id(alert.job), silence, by=by, judge=_nothing)
         return kept
 
@@ -97,19 +104,30 @@ class SilenceService:
         named = _jobs_of(silence)
         return [job for job in named if rights.sees_all or self._catalog.seen(job, rights) is not None]
 
-    async def _sweep(self) -> None:
-        """Those that have been over for a day are gone."""
+    async def _sweep(self, by: str) -> int:
+        """Those that have been over for a day are gone; of a caller who has their share, all that are over. How many
+        are theirs then, acknowledgements apart."""
         records, now_ms = self.kept.records, self.kept.records.clock.wall_ms()
-        over = []
+        over, ended, theirs = list[KeyValue](), list[KeyValue](), 0
         async for kv in records.all_under(self.kept.prefix):
-            silence = self.kept.read(kv).record
-            if silence is not None and silence.until_ms + _KEPT_MS < now_ms:
+            found = self.kept.read(kv).found
+            if isinstance(found, Damaged):
+                continue
+            silence = found.record
+            if silence.until_ms + _KEPT_MS < now_ms:
                 over.append(kv)
+            elif silence.alert is None and _owner(found.created_by) == _owner(by):
+                theirs += 1
+                if silence.until_ms <= now_ms:
+                    ended.append(kv)
+        if theirs >= MOST_OF_A_CALLER:
+            over, theirs = [*over, *ended], theirs - len(ended)
         for start in range(0, len(over), _SWEPT_AT_ONCE):
             patience = Patience.until(records.deadline(), records.clock, "old silences may be there still ({})".format)
             await answered(
                 partial(records.etcd.txn, edits.sweep_as_read(over[start : start + _SWEPT_AT_ONCE])), patience
             )
+        return theirs
 
 
 def acknowledgement_id(job: str) -> str:
@@ -119,6 +137,11 @@ def acknowledgement_id(job: str) -> str:
 
 async def _nothing(_: Silence | None) -> Guards:
     return ()
+
+
+def _owner(by: str) -> str:
+    """Whose share it takes: a caller has one, whichever token they come with."""
+    return by.partition(" (token ")[0]
 
 
 def _jobs_of(silence: Silence) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from common.notices.notice import AlertedEvent, Notice, NoticeKind, NoticeState
 from common.notices.silences import LONGEST_MS
 from common.verdicts import EventKind
 from tests.support.access import Accessing, as_administrator
-from tests.support.managing import Managed, Place, managing, problem_of
+from tests.support.alerts import alert_of, open_alerts_are
+from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -320,6 +321,9 @@ SILENCES: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
     "of what is no job": (
         {"hours": 1, "jobs": ["a b"]}, ["jobs[0]: 'a b' has characters that a name cannot have"],
     ),
+    "in the year 9999": (
+        {"fromTime": 253_402_300_000_000, "hours": 1, "labels": "all"}, ["fromTime: is 9999-12-31T23:46:40.000Z"],
+    ),
     "with a long reason": ({"hours": 1, "labels": "all", "reason": "x" * 501}, ["reason: is 501 characters long"]),
 }  # fmt: skip
 
@@ -360,6 +364,39 @@ async def test_silence_by_labels_needs_the_role_on_all_that_they_select(place: P
                 assert response.status == 201
             else:
                 await problem_of(response, 403)
+
+
+async def test_nobody_takes_silences_and_acknowledgements_away_from_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manager.use_cases.silences.MOST_OF_A_CALLER", 2)
+    clock = ShiftedClock()
+    async with managing(place, auth="required", clock=clock) as manager:
+        access = Accessing(manager)
+        root = await access.user("root", Role.ADMIN)
+        await manager.call("PUT", f"{API}/jobs/j", JOB, **root)
+        olive = await access.user("olive", Role.OPERATOR)
+        olives_other = await access.token("user:olive", name="another")
+        oscar = await access.user("oscar", Role.OPERATOR)
+        body = {"jobs": ["j"], "hours": 0.25}
+        first = await manager.call("POST", f"{API}/silences", body, **olive)
+        await manager.call("POST", f"{API}/silences", body, **olives_other)
+        for headers in (olive, olives_other):
+            problem = await problem_of(await manager.http.post(f"{API}/silences", json=body, headers=headers), 409)
+            assert problem["detail"].startswith("you have 2 silences, which is the most of one caller")
+        await manager.call("POST", f"{API}/silences", body, **oscar)
+        await open_alerts_are(manager, alert_of("j", clock.wall_ms()))
+        await manager.call("POST", f"{API}/alerts/ack", {"job": "j"}, **olive)
+
+        await manager.call("DELETE", f"{API}/silences/{first['silence']['id']}", **olive)
+        await manager.call("POST", f"{API}/silences", body, **olive)
+        clock.offset_ms += 900_000
+        for _ in range(2):
+            await manager.call("POST", f"{API}/silences", body, **olive)
+        listed = (await (await manager.http.get(f"{API}/silences", headers=root)).json())["items"]
+        assert sorted(one["by"].partition(" ")[0] for one in listed) == ["olive", "olive", "olive", "oscar"], (
+            "those that were over went as others needed their room"
+        )
 
 
 # Notices
