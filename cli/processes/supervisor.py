@@ -150,15 +150,21 @@ class Child:
         return "\n".join("    " + line for line in tail[-lines:])
 
     def _spawn(self) -> None:
-        """Start a process; one that cannot be started counts as one that has ended."""
+        """Start a process; one that cannot be started, or not be watched, counts as one that has ended."""
         self._process, self._ended = None, asyncio.Event()
         try:
-            self._process = self._popen()
+            process = self._popen()
+            try:
+                self._watch(process, self._ended)
+            except OSError:
+                process.kill()  # nobody would hear of its end
+                process.wait()
+                raise
         except OSError as error:
             self._failure = f"cannot be started ({error})"
             self._ended.set()
         else:
-            self._watch(self._process, self._ended)
+            self._process = process
 
     def _popen(self) -> subprocess.Popen[bytes]:
         self.spec.before_start()

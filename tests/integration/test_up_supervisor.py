@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -104,6 +105,28 @@ async def test_a_child_that_cannot_be_started_says_why(tmp_path: Path) -> None:
 
     with pytest.raises(CommandError, match="No such file"):
         await child.start()
+
+
+async def test_a_child_that_cannot_be_watched_is_ended_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids: list[int] = []
+    watch = os.pidfd_open
+
+    def no_descriptors_left(pid: int, flags: int = 0) -> int:
+        pids.append(pid)
+        if len(pids) in (2, 3):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return watch(pid, flags)
+
+    monkeypatch.setattr(os, "pidfd_open", no_descriptors_left)
+    async with kept(_spec(tmp_path)) as (child, said):
+        os.kill(pids[0], signal.SIGKILL)
+        await wait_until(lambda: len(pids) == 4 and child.pid == pids[3], description="the fourth goes on")
+        assert all(map(_is_gone, pids[:3]))
+
+    assert said[1:] == [f"child cannot be started ([Errno 24] Too many open files); starting it again in {delay} s"
+                        for delay in (0.02, 0.02)]  # fmt: skip
 
 
 async def test_a_child_that_ends_before_it_is_ready_shows_its_log(tmp_path: Path) -> None:
