@@ -38,6 +38,7 @@ _MOST_GOING: Final = 120
 """Runs of a lane that go on."""
 _READS_AT_ONCE: Final = 8
 _FIRES_OF_A_LANE: Final = 400
+_JOBS_AT_A_TIME: Final = 20
 _HOUR_MS: Final = 3_600_000
 _LONGEST_MS: Final = 86_400_000
 """A run that began longer before the window is not looked for."""
@@ -207,7 +208,7 @@ class Timelines:
                 runs=_marks(records or (), window), whole_from_ms=cut_ms,
             )  # fmt: skip
             lane.runs += _going(self._watching.open_runs.of(job.name, rights), window, usual, _ids(lane.runs))
-            fires, lane.whole_to_ms = _to_come([job], window, _FIRES_OF_A_LANE)
+            fires, lane.whole_to_ms = await _to_come([job], window, _FIRES_OF_A_LANE)
             lane.fires = _ticks(fires, window)
             lanes.append(lane)
         return lanes
@@ -259,7 +260,7 @@ class Timelines:
         for value, of in sorted(jobs.items())[:limit]:
             lane = Lane(name=value, jobs=len(of), runs=_marks(records.get(value, ()), window), whole_from_ms=read[1])
             lane.runs += _going(going.get(value, ())[:_MOST_GOING], window, None, _ids(lane.runs))
-            fires, lane.whole_to_ms = _to_come(of, window, _FIRES_OF_A_LANE)
+            fires, lane.whole_to_ms = await _to_come(of, window, _FIRES_OF_A_LANE)
             lane.fires = _ticks(fires, window)
             lanes.append(lane)
         return lanes, len(jobs)
@@ -348,15 +349,18 @@ def _going(
     ]  # fmt: skip
 
 
-def _to_come(jobs: Sequence[KnownJob], window: Window, most: int) -> tuple[list[int], int | None]:
-    """The fires of the jobs from now on, so many at most; and from where on none was looked at."""
+async def _to_come(jobs: Sequence[KnownJob], window: Window, most: int) -> tuple[list[int], int | None]:
+    """The fires of the jobs from now on, so many at most; and from where on none was looked at. Some jobs at a time:
+    between them others have the loop."""
     since_ms = max(window.from_ms, window.now_ms)
     if since_ms >= window.to_ms or not jobs:
         return [], None
     of_each = max(most // len(jobs), 2)
     found: list[int] = []
     cut_ms = None
-    for job in jobs[:most]:
+    for index, job in enumerate(jobs[:most]):
+        if index % _JOBS_AT_A_TIME == 0:
+            await asyncio.sleep(0)
         if job.saved is None or not job.saved.spec.enabled:
             continue
         fires = job.saved.spec.schedule.open_fires.fires_between_ms(since_ms, window.to_ms - 1, of_each + 1)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from common.instants import iso
+from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
+from common.protocol.saved_job import SavedJob
+from common.schedules.schedule import CronSchedule
 from common.verdicts import Verdict
 from tests.support.counting import count_records
 from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, record_of
+from tests.support.waiting import wait_until
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -113,6 +119,38 @@ async def test_timeline_leaves_paused_jobs_out_where_that_is_asked_for(manager: 
     assert ([lane["name"] for lane in rest["items"]], rest["nextCursor"]) == (["f"], None)
     some = await manager.get("/api/v1/timeline", paused="hidden", q="b")
     assert (some["total"], some["paused"]) == (1, 0)
+
+
+@pytest.mark.parametrize("by", [{"by": "label", "key": "team"}, {"by": "job"}])
+async def test_timeline_of_many_jobs_leaves_the_loop_to_others(
+    manager: Managed, by: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(120):
+        spec = parse_job({
+            "name": f"j-{number:03}", "command": "a", "cronExpr": "* * * * *", "labels": {"team": f"t{number % 3}"},
+        })  # fmt: skip
+        await manager.etcd.put(manager.keys.job(spec.name), SavedJob(spec=spec, anchor_ms=now_ms()).to_json())
+    known = manager.parts.watching.catalog
+    await wait_until(lambda: len(known) == 120, description="the jobs are seen")
+    turns, found, fires_between_ms = 0, Counter[int](), CronSchedule.fires_between_ms
+
+    def counted(self: CronSchedule, lo: int, hi: int, limit: int) -> list[int]:
+        fires = fires_between_ms(self, lo, hi, limit)
+        found[turns] += len(fires)
+        return fires
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(CronSchedule, "fires_between_ms", counted)
+    counting = asyncio.create_task(count())
+    shown = await manager.get("/api/v1/timeline", **by)
+    counting.cancel()
+    assert sum(one["count"] for lane in shown["items"] for one in lane["fires"]) > 1_000
+    assert max(found.values()) <= 500, "fires in one go"
 
 
 async def test_timeline_has_what_ran_what_runs_and_what_is_to_come(manager: Managed) -> None:
