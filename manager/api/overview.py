@@ -16,7 +16,6 @@ from common.access.rights import Rights, Role
 from common.errors import EtcronError
 from common.notices.alerts import Alert
 from common.notices.silences import MOST_JOBS, AlertOf, Quiet
-from common.runlog import JobResults
 from manager.access.needs import needs
 from manager.cluster.clocks import clocks_view
 from manager.cluster.health import HALTED
@@ -26,7 +25,7 @@ from manager.views.ending import shown
 from manager.views.failing import FailingAlike, SeenFailing
 from manager.views.fire_verdicts import SOON_MS
 from manager.views.inventory import Fleet
-from manager.views.rows import seen_results
+from manager.views.rows import seen_usual_ms
 from manager.views.shapes import going_view, healthy, worker_state
 from manager.watch.catalog import ListState
 
@@ -116,10 +115,10 @@ async def _running(parts: Parts, may: Rights) -> tuple[int, list[dict[str, Any]]
     rows = []
     for run in longest:
         name = run.run_id.job_name
-        came_to = seen_results((results or {}).get(name), catalog.get(name), may) or JobResults()
+        usual_ms = seen_usual_ms((results or {}).get(name), catalog.get(name), may)
         row = {**going_view(run, now_ms=now_ms), "labels": dict(run.labels)}
-        if "usualMs" in (strip := came_to.strip()):
-            row["usualMs"] = strip["usualMs"]
+        if usual_ms is not None:
+            row["usualMs"] = usual_ms
         rows.append(shown(row, ending.get(row["id"])))
     return going, rows
 

@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from common.access.rights import Rights, Sight
 from common.clock import Clock
@@ -21,6 +21,7 @@ from common.jobs.spread import suggests_spread
 from common.process.threads import beside
 from common.protocol.member import Member
 from common.protocol.placement import is_eligible
+from common.runlog import JobResults
 from manager.views.history import History
 from manager.watch.catalog import JobQuery, KnownJob
 from manager.watch.watching import Watching
@@ -100,6 +101,22 @@ class _Expected:
         return zip(self.specs, self.usual, self.slots, strict=True)
 
 
+class _Usual(NamedTuple):
+    """How long a job's runs usually take, where that is known."""
+
+    read_s: float
+    ms: int | None
+    saved_ms: int
+    since_ms: int | None
+    """Of those that were planned since the job was saved then: who does not see everything is told no more."""
+
+    def seen(self, job: KnownJob, rights: Rights) -> int | None:
+        """As far as a caller may know, who may know of the job."""
+        if rights.sees_all:
+            return self.ms
+        return self.since_ms if _saved_ms(job) == self.saved_ms else None
+
+
 class Forecasts:
     """Reckons and keeps them."""
 
@@ -109,8 +126,8 @@ class Forecasts:
         self._clock = clock
         self._kept: dict[_Key, _Kept] = {}
         self._crowds: dict[_Key, tuple[_Edition, Sequence[Crowding]]] = {}
-        self._usual: dict[str, tuple[float, int | None]] = {}
-        """By job: when it was looked up, and what it was."""
+        self._usual: dict[str, _Usual] = {}
+        """By job."""
         self._turn = asyncio.Lock()
         self._place = threading.BoundedSemaphore(1)
 
@@ -122,7 +139,7 @@ class Forecasts:
             as_of, jobs = self._watching.catalog.edition, await self._jobs(query, rights)
             async with self._turn:
                 if (kept := self._fresh(key)) is None:
-                    expected, edition = await self._expected(jobs), self._edition_of(as_of)
+                    expected, edition = await self._expected(jobs, rights), self._edition_of(as_of)
                     unknown = sum(job.name not in self._usual for job in jobs)
                     kept = await self._beside(lambda: self._keep(key, edition, expected, unknown))
         return Forecast(wanted=kept.wanted, jobs=kept.jobs, unknown=kept.unknown, slots=kept.edition[-1])
@@ -167,7 +184,7 @@ class Forecasts:
         if edition == self._edition:
             return found
         as_of, jobs = self._watching.catalog.edition, await self._jobs(query, rights)
-        expected, edition = await self._expected(jobs), self._edition_of(as_of)
+        expected, edition = await self._expected(jobs, rights), self._edition_of(as_of)
         async with self._turn:
             counts = await self._beside(lambda: _crowding(expected.specs, from_ms, to_ms))
         found = [
@@ -184,7 +201,7 @@ class Forecasts:
     ) -> tuple[Forecast, Wanted]:
         """What all jobs that the caller may know of want, as they are, and where some of them are others."""
         before = await self.of(JobQuery(), rights, from_ms, to_ms)
-        expected = await self._expected(await self._jobs(JobQuery(), rights))
+        expected = await self._expected(await self._jobs(JobQuery(), rights), rights)
         expected.specs[:] = [after.get(spec.name, spec) for spec in expected.specs]
         async with self._turn:
             would = await self._beside(lambda: slots_wanted(expected, from_ms, to_ms, there=before.slots))
@@ -205,20 +222,25 @@ class Forecasts:
     async def _look_up(self, jobs: Iterable[KnownJob]) -> None:
         begun_s, usual = self._clock.monotonic(), self._usual
         until_s = begun_s - _USUAL_S
-        old = [job.name for job in jobs if (known := usual.get(job.name)) is None or known[0] <= until_s]
+        old = [
+            job for job in jobs
+            if (known := usual.get(job.name)) is None or known.read_s <= until_s or known.saved_ms != _saved_ms(job)
+        ]  # fmt: skip
         for start in range(0, len(old), _JOBS_A_READ):
             part = old[start : start + _JOBS_A_READ]
-            results = await self._history.results(part)
+            results = await self._history.results([job.name for job in part])
             if results is None:
                 return
             now_s = self._clock.monotonic()
-            for name in part:
-                came_to = results.get(name)
-                self._usual[name] = (now_s, None if came_to is None else came_to.strip().get("usualMs"))
+            for job in part:
+                came_to, saved_ms = results.get(job.name) or JobResults(), _saved_ms(job)
+                since = JobResults(recent=tuple(one for one in came_to.recent if one["planTime"] > saved_ms))
+                usual_ms, since_ms = (one.strip().get("usualMs") for one in (came_to, since))
+                self._usual[job.name] = _Usual(now_s, usual_ms, saved_ms, since_ms)
             if now_s - begun_s > _READING_S:
                 return
 
-    async def _expected(self, jobs: Sequence[KnownJob]) -> _Expected:
+    async def _expected(self, jobs: Sequence[KnownJob], rights: Rights) -> _Expected:
         members, usual, expected = self._watching.members, self._usual, _Expected()
         for start in range(0, len(jobs), _AT_ONCE):
             await asyncio.sleep(0)
@@ -226,9 +248,13 @@ class Forecasts:
                 assert job.saved is not None, "what fires can be read"
                 spec, known = job.saved.spec, usual.get(job.name)
                 expected.specs.append(spec)
-                expected.usual.append(known[1] if known else None)
+                expected.usual.append(None if known is None else known.seen(job, rights))
                 expected.slots.append(_slots(spec, members) if spec.broadcast else spec.slots)
         return expected
+
+
+def _saved_ms(job: KnownJob) -> int:
+    return 0 if job.saved is None else job.saved.saved_ms
 
 
 def _slots(spec: JobSpec, members: Sequence[Member]) -> int:

@@ -22,6 +22,7 @@ from common.verdicts import EventKind
 from manager.views.ending import EndingRunsView, shown
 from manager.views.history import History, seen_by
 from manager.views.inventory import SeenWorker
+from manager.views.rows import seen_usual_ms
 from manager.views.shapes import going_view, worker_state
 from manager.watch.catalog import Catalog
 from manager.watch.open_runs import OpenRun
@@ -67,9 +68,9 @@ async def running(
     items = []
     for run in runs:
         view = shown(going_view(run, now_ms=now_ms), known.get(str(run.run_id)))
-        came_to = results.get(run.run_id.job_name)
-        usual = {} if came_to is None else came_to.strip()
-        items.append({**view, **({"usualMs": usual["usualMs"]} if "usualMs" in usual else {})})
+        name = run.run_id.job_name
+        usual_ms = seen_usual_ms(results.get(name), watching.catalog.get(name), rights)
+        items.append({**view, **({} if usual_ms is None else {"usualMs": usual_ms})})
     return {"items": items, "count": count}
 
 

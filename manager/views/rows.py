@@ -146,3 +146,10 @@ def seen_results(came_to: JobResults | None, job: KnownJob | None, rights: Right
         failed_ms=came_to.failed_ms if is_seen({"planTime": came_to.failed_ms or 0}) else None,
         recent=tuple(one for one in came_to.recent if is_seen(one)),
     )
+
+
+def seen_usual_ms(came_to: JobResults | None, job: KnownJob | None, rights: Rights) -> int | None:
+    """How long a job's runs usually take, by those that a caller may know of; None: that is not known."""
+    seen = seen_results(came_to, job, rights)
+    usual: int | None = None if seen is None else seen.strip().get("usualMs")
+    return usual

@@ -20,7 +20,7 @@ from common.runlog import RunFilter
 from common.verdicts import worst_of
 from manager.views.history import History
 from manager.views.inventory import Inventory
-from manager.views.rows import NO_RESULTS
+from manager.views.rows import NO_RESULTS, seen_usual_ms
 from manager.views.shapes import worker_state
 from manager.watch.catalog import JobQuery, KnownJob
 from manager.watch.open_runs import OpenRun
@@ -200,8 +200,7 @@ class Timelines:
         )
         lanes = []
         for job, (records, cut_ms) in zip(jobs, read, strict=True):
-            came_to = (results or {}).get(job.name)
-            usual = None if came_to is None else came_to.strip().get("usualMs")
+            usual = seen_usual_ms((results or {}).get(job.name), job, rights)
             pause = job.saved.pause if job.saved is not None else None
             lane = Lane(
                 name=job.name, state=str(job.state), since_ms=None if pause is None else pause.since_ms, usual_ms=usual,

@@ -412,6 +412,31 @@ async def test_who_has_no_binding_is_refused_and_a_stranger_has_to_log_in(call: 
         assert (await still.get("anonymous", path))[0] == 401, path
 
 
+TOOK_MS: Final = 7_654_321
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/timeline", "/api/v1/workers/w1", "/api/v1/overview", JOBS, f"{JOBS}/moved-job", "/api/v1/forecast/jobs"],
+)
+async def test_how_long_runs_of_a_former_owner_took_is_not_told(world: World, path: str) -> None:
+    manager, saved_ms = world.manager, now_ms() - MINUTE_MS
+    runs = [RunId.planned("moved-job", saved_ms - (hours + 3) * 60 * MINUTE_MS) for hours in range(3)]
+    await manager.write([record_of(one, labels=THEIRS, end_ms=(one.plan_ms or 0) + 2 + TOOK_MS) for one in runs])
+    await world.save("moved-job", OURS, cronExpr="* * * * *", saved_ms=saved_ms)
+    going = replace_entry(open_entry(saved_ms + 1, dispatch_ms=1), OURS, "ours")
+    await manager.etcd.put(manager.keys.run(RunId.planned("moved-job", going.plan_ms)), going.to_json())
+    open_runs = manager.parts.watching.open_runs
+    await wait_until(lambda: len(open_runs) == 4, description="the run is seen")
+    await world.save("zzz-ours-last", OURS)
+    told = {}
+    for who in ("viewer", "ours"):
+        status, told[who] = await world.get(who, path)
+        assert status == 200
+        assert "moved-job" in told[who]
+    assert ('"usualMs":7654321' in told["viewer"], "7654321" in opened(told["ours"])) == (True, False)
+
+
 @looking
 @pytest.mark.parametrize("call", ADMIN_ONLY)
 async def test_sums_over_everything_are_for_who_may_read_everything(call: str, still: World) -> None:
