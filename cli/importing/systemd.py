@@ -247,11 +247,13 @@ def _plain(word: str) -> str:
 def _expanded(word: str, env: Mapping[str, str]) -> list[str]:
     """``$NAME`` alone stands for the words of its value, ``${NAME}`` for its value anywhere, ``$$`` for ``$``."""
 
-    def value(name: str) -> str:
-        if name not in env:
-            raise RefusedError(f"${{{name}}} in its command is not from Environment= alone: write what it stands for")
+    def value(name: str | None) -> str:
+        if name is None or name not in env:
+            message = f"{word[:_LONGEST]} in its command is not from Environment= alone: write what it stands for"
+            raise RefusedError(message)
         return env[name]
 
     if (alone := re.fullmatch(r"\$([^${].*)?", word, re.DOTALL)) is not None:
-        return [one for _, one in _words(value(alone[1] or ""))]
-    return [re.sub(r"\$\$|\$\{([^}]*)\}", lambda found: "$" if found[1] is None else value(found[1]), word)]
+        return [one for _, one in _words(value(alone[1]))]
+    parts = re.compile(r"\$\$|\$\{(?P<name>[^}]*)(?P<end>\}?)")
+    return [parts.sub(lambda found: "$" if found[0] == "$$" else value(found["name"] if found["end"] else None), word)]

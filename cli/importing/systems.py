@@ -123,15 +123,15 @@ def _expanded(text: str, env: dict[str, str], elsewhere: set[str]) -> str:
     """``$(NAME)`` stands for a variable's value, or for itself where there is none, as a shell's; ``$$`` for ``$``."""
 
     def value(found: re.Match[str]) -> str:
-        name = found[1]
-        if name is None:
-            return "$"
+        name = found["name"]
+        if not found["end"]:  # `$$`, and there may be more of them behind a name without an end
+            return found[0].replace("$$", "$")
         is_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name) is not None
         if name not in env and (name in elsewhere or (is_name and (_ALL in elsewhere or name.isupper()))):
             raise RefusedError(f"$({name}) is not in its plain env: write what it stands for")
         return env.get(name, found[0])
 
-    return re.sub(r"\$\$|\$\(([^)]*)\)", value, text)
+    return re.sub(r"\$\$|\$\((?P<name>[^)]*)(?P<end>\)?)", value, text)
 
 
 def dkron(text: str) -> Iterator[Found]:

@@ -193,8 +193,20 @@ def test_variables_of_kubernetes_stand_for_their_values() -> None:
         job = {"spec": {"template": {"spec": pod}}}
         return {"kind": "CronJob", "metadata": {"name": "x"}, "spec": {"schedule": "@daily", "jobTemplate": job}}
 
-    job, _ = the_job("kubernetes", of("$(TO)", "a$(BUCKET)", "$$(BUCKET)", "$(date)", "$(date +%s)", "$BUCKET", "$(B"))
-    assert job["command"] == ["sync", "s3://b/x", "ab", "$(BUCKET)", "$(date)", "$(date +%s)", "$BUCKET", "$(B"]
+    job, _ = the_job(
+        "kubernetes", of("$(TO)", "a$(BUCKET)", "$$(BUCKET)", "$(date)", "$(date +%s)", "$BUCKET", "$(ps $$)", "$(B $$")
+    )
+    assert job["command"] == [
+        "sync",
+        "s3://b/x",
+        "ab",
+        "$(BUCKET)",
+        "$(date)",
+        "$(date +%s)",
+        "$BUCKET",
+        "$(ps $$)",
+        "$(B $",
+    ]
     assert job["env"] == {"BUCKET": "b", "TO": "s3://b/x"}
     for command in ("$(PASSWORD)", "http://$(DB_SERVICE_HOST)/"):
         assert "is not in its plain env" in why("kubernetes", of(command))
@@ -249,7 +261,8 @@ def test_a_command_line_of_systemd_means_what_it_means_there(written: str, comma
     ("written", "reason"),
     [
         ("/bin/echo one ; echo two", "several commands"), ("@/bin/echo echo one", "a name of its own"),
-        ("/usr/bin/rsync $OPTS /home", "${OPTS} in its command"), ("/bin/echo ${HOME}", "${HOME} in its command"),
+        ("/usr/bin/rsync $OPTS /home", "$OPTS in its command"), ("/bin/echo a${HOME}", "a${HOME} in its command"),
+        ("/bin/echo ${LEVEL", "${LEVEL in its command"), ("/bin/echo $", "$ in its command"),
         ("/bin/echo 'one", "a quote in it has no end"), (r"/bin/echo a\x20b", r"(\x...)"), ("-", "it has no command"),
     ],
 )  # fmt: skip
