@@ -117,8 +117,11 @@ async def _told_outside(config: WorkerConfig, agent: Agent, client: EtcdClient) 
     agent.parts.spool.on_record = counts.recorded
 
     def why_not() -> str | None:
-        session = agent.parts.scheduler.session
-        return agent.parts.admission.why_not or (None if session is not None else "it has no session with etcd")
+        if (why := agent.parts.admission.why_not) is not None:
+            return why
+        if (session := agent.parts.scheduler.session) is None:
+            return "it has no session with etcd"
+        return None if session.healthy else "its session with etcd is not confirmed"
 
     def claims_lost() -> int:
         return agent.parts.scheduler.claims_lost + agent.parts.requests.claims_lost

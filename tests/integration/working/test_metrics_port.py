@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -13,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from common.clock import SystemClock
 from common.protocol.drain import Drain
 from tests.support.cluster import Process
-from tests.support.etcd_server import free_port
+from tests.support.etcd_server import EtcdServer, free_port, usual_etcd
 from tests.support.promql import uses
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
@@ -34,24 +35,33 @@ async def samples(http: aiohttp.ClientSession) -> dict[str, float]:
     }
 
 
-async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place, world: World) -> None:
+async def readiness(http: aiohttp.ClientSession) -> tuple[int, str | None]:
+    """The status and the problem; 0 as long as nobody listens."""
+    try:
+        async with http.get("/readyz") as answer:
+            return answer.status, (await answer.json())["problem"]
+    except aiohttp.ClientError as error:
+        return 0, str(error)
+
+
+def process_with_port(place: Place, *more: str) -> tuple[Process, int]:
     port = free_port()
     flags = (
         f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
         f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
-        f"--metrics-port={port}",
+        f"--metrics-port={port}", *more,
     )  # fmt: skip
-    process = Process("worker", "w1", place.directory / "process", flags)
+    return Process("worker", "w1", place.directory / "process", flags), port
+
+
+async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place, world: World) -> None:
+    process, port = process_with_port(place)
     process.start()
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as http:
 
             async def is_ready() -> bool:
-                try:
-                    async with http.get("/readyz") as answer:
-                        return answer.status == 200
-                except aiohttp.ClientError:
-                    return False
+                return await readiness(http) == (200, None)
 
             await wait_until(is_ready, description="it takes fires")
             job = await world.save(command="exit 3", retry={"limit": 1, "delaySeconds": 0})
@@ -95,12 +105,35 @@ async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place
             await world.etcd.put(world.keys.drain("w1"), drain.to_json())
 
             async def says_why() -> bool:
-                async with http.get("/readyz") as answer:
-                    return answer.status == 503 and "repair" in (await answer.json())["problem"]
+                status, problem = await readiness(http)
+                return status == 503 and "repair" in str(problem)
 
             await wait_until(says_why, description="it says why it takes no fires")
     finally:
         process.destroy()
+
+
+async def test_takes_no_fires_while_etcd_is_away(place: Place, tmp_path: Path) -> None:
+    async with EtcdServer(usual_etcd(), tmp_path / "etcd") as etcd:
+        process, port = process_with_port(replace(place, etcd=etcd.endpoint), "--lease-ttl-seconds=2")
+        process.start()
+        try:
+            async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as http:
+
+                async def is_ready() -> bool:
+                    return await readiness(http) == (200, None)
+
+                async def says_why() -> bool:
+                    return await readiness(http) == (503, "its session with etcd is not confirmed")
+
+                await wait_until(is_ready, description="it takes fires")
+                await etcd.stop()
+                await wait_until(says_why, description="it says why it takes no fires")
+                assert (await samples(http))["etcron_accepting"] == 0
+                await etcd.start()
+                await wait_until(is_ready, description="it takes fires again")
+        finally:
+            process.destroy()
 
 
 async def test_no_port_is_opened_and_nothing_is_counted_unless_it_is_wanted(place: Place) -> None:
