@@ -139,6 +139,10 @@ class EtcdInDoubtError(EtcdError):
     """No answer from etcd: the request may or may not have been carried out. Settle it before going on."""
 
 
+class EtcdFullError(EtcdInDoubtError):
+    """etcd's database is full, so that it takes no writes. Compact and defragment it, and disarm its alarm NOSPACE."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like the given one, whatever its case; None where nothing is near."""
     by_folded = {candidate.casefold(): candidate for candidate in known}

@@ -19,7 +19,7 @@ from math import inf
 from typing import Any
 
 from common.clock import Clock
-from common.errors import EtcdInDoubtError, EtcronError, UnavailableError
+from common.errors import EtcdFullError, EtcdInDoubtError, EtcronError, UnavailableError
 from common.etcd import _rpc, failures
 from common.etcd.auth import Auth, Metadata, NotAuthenticatedError
 from common.etcd.endpoints import Endpoints
@@ -153,7 +153,8 @@ class Calls:
                         self._failed(channel, error, why)
                         extra = {"action": "etcd.in_doubt", "asked": what, "endpoint": channel.address}
                         _log.debug("%s gave no answer to %s", channel.address, what, extra=extra)
-                        raise EtcdInDoubtError(
+                        in_doubt = EtcdFullError if failures.database_full(error) else EtcdInDoubtError
+                        raise in_doubt(
                             f"etcd ({channel.address}) gave no answer: "
                             f"{failures.in_short(why[channel.address])}; it may or may not have been carried out"
                         ) from error

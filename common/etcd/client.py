@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from math import inf
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from common.clock import Clock, SystemClock
-from common.errors import EtcdAccessError, EtcdCompactedError, EtcdLeaseGoneError, Problem
+from common.errors import EtcdAccessError, EtcdCompactedError, EtcdFullError, EtcdLeaseGoneError, Problem
 from common.etcd import _rpc
 from common.etcd.auth import SUPERUSER, Auth, EtcdUser
 from common.etcd.calls import AnswerTooLargeError, Calls, Stream
@@ -23,6 +23,7 @@ from common.protocol.txn import (
     GetPrefix,
     KeyRevisions,
     KeyValue,
+    Put,
     Txn,
     TxnResult,
 )
@@ -68,6 +69,8 @@ class EtcdClient:
         self.is_limited = user is not None and user.name != SUPERUSER
         """Whether it has a user that needs permissions: then others may have fewer."""
         self._calls = Calls(self._endpoints, self._auth, timeout_s=timeout, clock=clock)
+        self.is_full = False
+        """Whether etcd's database was full at the newest write of this client that needed room there."""
         self.mutations = 0
         """Puts and deletions that transactions of this client have carried out, as far as etcd has answered."""
 
@@ -210,7 +213,7 @@ class EtcdClient:
     async def put(self, key: str, value: bytes, lease: int = 0) -> int:
         """Writes the key, whatever it holds; returns the revision. Detaches it from any other lease."""
         request = _rpc.messages.PutRequest(key=to_bytes(key), value=value, lease=lease)
-        return int((await self._calls.write("put", request, what=f"put {key}")).header.revision)
+        return int((await self._stored("put", request, what=f"put {key}")).header.revision)
 
     async def delete(self, key: str) -> bool:
         """Deletes the key, whatever it holds; whether there was one."""
@@ -227,12 +230,24 @@ class EtcdClient:
             response = await self._calls.read("range", range_request(read), what=what)
             return TxnResult(succeeded=True, revision=response.header.revision, results=(found(read, response),))
         if txn.writes:
-            response = await self._calls.write("txn", txn_request(txn), what=what)
+            needs_room = any(isinstance(one, Put) for one in (*txn.then, *txn.otherwise))
+            write = self._stored if needs_room else self._calls.write
+            response = await write("txn", txn_request(txn), what=what)
         else:
             response = await self._calls.read("txn", reading_request(txn), what=what)
         result = txn_result(txn, response)
         self.mutations += sum(one.writes for one in (txn.then if result.succeeded else txn.otherwise))
         return result
+
+    async def _stored(self, method: str, request: Any, *, what: str) -> Any:
+        """The answer to a write that needs room: a full etcd refuses it, but not a deletion."""
+        try:
+            answer = await self._calls.write(method, request, what=what)
+        except EtcdFullError:
+            self.is_full = True
+            raise
+        self.is_full = False
+        return answer
 
     # Leases
 
@@ -242,7 +257,7 @@ class EtcdClient:
         A grant in doubt leaves at most a lease that expires by itself.
         """
         request = _rpc.messages.LeaseGrantRequest(TTL=ttl_s, ID=lease_id)
-        response = await self._calls.write("lease_grant", request, what="a lease")
+        response = await self._stored("lease_grant", request, what="a lease")
         return Lease(id=response.ID, ttl_s=response.TTL)
 
     async def lease_revoke(self, lease_id: int) -> None:

@@ -59,13 +59,14 @@ _TOKEN_REFUSED = (
     "auth: revision in header is old",
 )
 _NO_USER = "etcdserver: user name is empty"
+_NO_SPACE = "mvcc: database space exceeded"
 _AUTH_IS_OFF = "etcdserver: authentication is not enabled"
 _TOO_LARGE = "received message larger than max"
 _IN_PLAIN_WORDS = {
     "Connection refused": "connection refused",
     "DEADLINE_EXCEEDED": "no answer in time (DEADLINE_EXCEEDED)",
     "CANCELLED": "no answer in time (CANCELLED)",
-    "mvcc: database space exceeded": (
+    _NO_SPACE: (
         "database space exceeded: etcd takes no writes until it is compacted and defragmented, "
         "and its alarm NOSPACE disarmed"
     ),
@@ -113,6 +114,11 @@ def token_refused(error: Exception) -> bool:
 def auth_is_off(error: Exception) -> bool:
     """Whether etcd says that it has no users: authentication is not enabled."""
     return _AUTH_IS_OFF in _rpc.details_of(error)
+
+
+def database_full(error: Exception) -> bool:
+    """Whether etcd says that its database is full: it takes nothing more that needs room."""
+    return _NO_SPACE in _rpc.details_of(error)
 
 
 def answer_too_large(error: Exception) -> bool:

@@ -111,6 +111,9 @@ def _servers(report: Report) -> Iterator[Metric]:
         "1 if etcd answers a linearizable read, which takes a quorum.",
         report.etcd["state"] != "unreachable",
     )
+    if report.etcd["state"] != "unreachable":
+        full = "1 if etcd's database is full, so that nothing is saved and nothing starts."
+        yield _gauge("etcron_etcd_full", full, report.etcd_is_full)
     yield _gauge("etcron_log_store_up", "1 if the log store answers.", report.log_store["state"] == "ok")
     size = GaugeMetricFamily("etcron_etcd_database_bytes", "Size of a member's database.", labels=["endpoint"])
     alarms = GaugeMetricFamily("etcron_etcd_alarms", "Alarms that a member has raised.", labels=["endpoint"])

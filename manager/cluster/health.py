@@ -131,8 +131,12 @@ class Report:
     """What an operator should know, although everything is well."""
 
     @property
+    def etcd_is_full(self) -> bool:
+        return ETCD_IS_FULL in self.problems
+
+    @property
     def state(self) -> str:
-        if self.etcd["state"] == "unreachable" or ETCD_IS_FULL in self.problems or self.clocks["state"] == "off":
+        if self.etcd["state"] == "unreachable" or self.etcd_is_full or self.clocks["state"] == "off":
             return "unready"
         return "degraded" if self.problems else "ready"
 
@@ -212,7 +216,7 @@ class Health:
         """
         for number in itertools.count():
             looks: list[Awaitable[object]] = [self._workers(), self._log_store()]
-            if number % MEMBERS_EVERY == 0 or self._full_since_ms is not None:
+            if number % MEMBERS_EVERY == 0 or self._full_since_ms is not None or self._etcd.is_full:
                 looks.append(self._look_at_members())
             if number % GATEWAYS_EVERY == 0:
                 looks.append(self._gateways.look())
@@ -286,7 +290,8 @@ class Health:
         jobs = JobsReport() if workers is None else await self._look_at_jobs(workers, gone, rights)
         log_store["retention"] = _retention_view(kept)
         away = self._etcd_seen.problem
-        faults = [] if away else [*_faults(members, self._quota_bytes), *self._gateways.faults]
+        of_members = _faults(members, self._quota_bytes, is_full=self._etcd.is_full)
+        faults = [] if away else [*of_members, *self._gateways.faults]
         etcd = {
             "state": "unreachable" if away else "degraded" if faults else "ok",
             "problem": away or "; ".join(faults) or None,
@@ -350,17 +355,22 @@ class Health:
         return _Answer(status=status, problem=problem)
 
     async def _look_at_members(self) -> None:
-        """Any member reports the alarms of all; where our user may not read them, or none answers, none is known."""
+        """Any member reports the alarms of all; where our user may not read them, a refused write tells of a full etcd.
+
+        Where none answers, nothing new is known.
+        """
         endpoints = self._etcd.endpoints
         members = dict(zip(endpoints, await asyncio.gather(*map(self._member, endpoints)), strict=True))
         away = {name: member.problem for name, member in members.items() if member.problem is not None}
         if len(away) < len(members):  # else etcd is away, or too slow for all of them
             self.members_away = away
         status = next((member.status for member in members.values() if member.status is not None), None)
-        if status is None:
+        if status is not None:
+            self._size_bytes = status.db_size_bytes
+        elif not any(member.withheld for member in members.values()):
             return
-        self._size_bytes = status.db_size_bytes
-        if _NO_SPACE not in status.alarms:
+        is_full = self._etcd.is_full if status is None else _NO_SPACE in status.alarms
+        if not is_full:
             self._full_since_ms = None
         elif self._full_since_ms is None:
             self._full_since_ms = self._clock.wall_ms()
@@ -416,7 +426,8 @@ def _share(size_bytes: int, quota_bytes: int) -> str:
     return f"{size_bytes / quota_bytes:.0%} of {quota_bytes / 1024**3:.3g} GiB (etcdQuotaBytes)"
 
 
-def _faults(members: Mapping[str, _Answer], quota_bytes: int) -> list[str]:
+def _faults(members: Mapping[str, _Answer], quota_bytes: int, *, is_full: bool) -> list[str]:
+    """``is_full``: by our own writes; it counts where no member tells its alarms."""
     faults = []
     for endpoint, member in members.items():
         if member.problem is not None:
@@ -429,6 +440,8 @@ def _faults(members: Mapping[str, _Answer], quota_bytes: int) -> list[str]:
         faults += [
             ETCD_IS_FULL if alarm == _NO_SPACE else f"etcd has raised the alarm {alarm}" for alarm in status.alarms
         ]
+    if is_full and not any(member.status for member in members.values()):
+        faults.append(ETCD_IS_FULL)
     return list(dict.fromkeys(faults))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.clock import SystemClock
-from common.errors import EtcdInDoubtError, UnavailableError
+from common.errors import EtcdFullError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient, _rpc
 from common.protocol.compares import absent
 from common.protocol.txn import GetPrefix, Put, Txn
@@ -198,9 +198,13 @@ async def test_no_space_leaves_a_write_in_doubt_and_shows_in_the_status(etcd_bin
         EtcdServer(etcd_binary, tmp_path / "small", arguments=quota) as server,
         EtcdClient([server.endpoint], clock=SystemClock()) as client,
     ):
-        with pytest.raises(EtcdInDoubtError, match="space exceeded"):
+        with pytest.raises(EtcdFullError, match="space exceeded"):
             await fill(client)
         assert (await client.status()).alarms == ("NOSPACE",)
+        assert await client.delete("nothing") is False
+        assert client.is_full
+        with pytest.raises(EtcdFullError):
+            await client.lease_grant(60)
         assert await client.get("0") is not None
 
 

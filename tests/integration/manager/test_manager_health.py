@@ -10,10 +10,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
 
+import aiohttp
 import pytest
 
 from common.access.rights import OWNER
-from common.errors import EtcdAccessError, EtcdInDoubtError, Problem
+from common.errors import EtcdAccessError, EtcdFullError, EtcdInDoubtError, Problem
 from common.etcd import EtcdClient, ask_for_password
 from common.instants import iso
 from common.jobs.reader import parse_job
@@ -21,6 +22,7 @@ from common.protocol.keys import encode_mark
 from common.protocol.member import Beat
 from common.protocol.roster import Left, RosterEntry
 from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Get, Txn
 from common.runlog import RetentionState, RunLog
 from manager.api.metrics import measured
 from manager.cluster.gateways import Gateways
@@ -130,12 +132,14 @@ async def test_etcd_that_can_lose_writes_is_named(manager: Managed) -> None:
         assert "can lose committed writes in a crash: use 3.5.3 or newer" in answer["notes"][0]
 
 
+async def withheld(self: EtcdClient, endpoint: str | None = None) -> None:
+    """What 3.5.28 to 3.5.30 and 3.6 say to who is not root."""
+    raise EtcdAccessError(Problem(field="etcdUser", message="permission denied", remedy="grant the role root"))
+
+
 async def test_etcd_that_tells_our_user_no_status_is_well_with_a_note(
     manager: Managed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def withheld(self: EtcdClient, endpoint: str | None = None) -> None:
-        raise EtcdAccessError(Problem(field="etcdUser", message="permission denied", remedy="grant the role root"))
-
     await join(manager, "w")
     monkeypatch.setattr(EtcdClient, "status", withheld)
     answer = await manager.get("/readyz", verbose="")
@@ -277,6 +281,58 @@ async def test_etcd_that_is_full_is_why_nothing_is_saved_and_nothing_starts(
         assert (await manager.get("/api/v1/jobs/j"))["waiting"]["reason"] == ETCD_IS_FULL
         glance = manager.parts.health.glance(etcd_silent_since_ms=None)
         assert (glance["etcd"], glance["logStore"], glance["problem"]) == ("full", "ok", ETCD_IS_FULL)
+
+
+async def make_room(etcd: EtcdServer, client: EtcdClient) -> None:
+    """What an operator does."""
+    await client.delete("0")
+    revision = (await client.txn(Txn((), [Get("0")]))).revision
+    async with aiohttp.ClientSession(f"http://{etcd.endpoint}/v3/", raise_for_status=True) as http:
+
+        async def asked(what: str, body: dict[str, Any]) -> Any:
+            async with http.post(what, json=body) as answer:
+                return await answer.json()
+
+        await asked("kv/compaction", {"revision": str(revision), "physical": True})
+        await asked("maintenance/defragment", {})
+        (alarm,) = (await asked("maintenance/alarm", {}))["alarms"]
+        await asked("maintenance/alarm", {"action": "DEACTIVATE", **alarm})
+
+
+async def test_etcd_that_is_full_and_shows_no_alarm_is_known_by_the_writes_that_it_refuses(
+    tmp_path: Path, log_store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manager.cluster.health.PROBE_S", 0.1)
+    monkeypatch.setattr(EtcdClient, "status", withheld)
+    flags = ("--quota-backend-bytes", str(1024 * 1024), "--enable-grpc-gateway=true")
+    full = EtcdServer(usual_etcd(), tmp_path / "etcd", arguments=flags)
+    async with full, managing(Place.new(etcd=full.endpoint, log_store=log_store.uri), loops=True) as manager:
+        await join(manager, "w1")
+
+        async def readyz() -> tuple[int, bool]:
+            answer = await manager.http.get("/readyz")
+            return answer.status, ETCD_IS_FULL in (await answer.json())["problems"]
+
+        async def is_full() -> bool:
+            return await readyz() == (503, True)
+
+        async def is_well() -> bool:
+            return await readyz() == (200, False)
+
+        def full_as_told() -> list[object]:
+            health = manager.parts.health
+            return [health.fullness, health.standstill, health.glance(etcd_silent_since_ms=None)["problem"]]
+
+        await wait_until(is_well, description="it is ready")
+        with pytest.raises(EtcdFullError):
+            await fill(manager.etcd)
+        await wait_until(is_full, description="the beat of the manager to be refused")
+        await wait_until(lambda: full_as_told() == [ETCD_IS_FULL] * 3, description="a look to find it full")
+        assert "etcron_etcd_full 1.0" in await (await manager.http.get("/metrics")).text()
+        await make_room(full, manager.etcd)
+        await wait_until(is_well, description="a beat of the manager to be taken")
+        await wait_until(lambda: full_as_told() == [None] * 3, description="a look to find room")
+        assert "etcron_etcd_full 0.0" in await (await manager.http.get("/metrics")).text()
 
 
 async def test_coming_and_going_is_logged_once(
