@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 
 KEPT_MS: Final = 30 * 86_400_000
 KEPT: Final = 100_000
+"""Of those that were sent, and of those that have failed. What waits is never too much."""
 _SECONDS: Final = 5.0
 _INDEX_SECONDS: Final = 600.0
 _COUNTED: Final = 1000
@@ -173,16 +174,24 @@ class Notices:
         unused = {"owner": {"$eq": ""}, "messages": {"$eq": []}, "lastSentMs": {"$lt": now_ms - KEPT_MS}}
         async with asking(self._client, _SECONDS):
             await self._states.delete_many(unused)
-            beyond = self._notices.find({}, {"pageKey": 1}, sort=_NEWEST_FIRST, skip=KEPT, limit=1)
-            first = [document["pageKey"] for document in await beyond.to_list()]
-            newest = max([f"{now_ms - KEPT_MS:016d}", *first])
-            found = self._notices.find(
-                {"pageKey": {"$lte": newest}}, {"_id": 1}, sort=_OLDEST_FIRST, limit=_FORGOTTEN_AT_ONCE
-            )
-            old = [document["_id"] for document in await found.to_list()]
-            if old:
-                await self._notices.delete_many({"_id": {"$in": old}})
-        return len(old)
+            gone = await self._forget_until(f"{now_ms - KEPT_MS:016d}", {})
+            for state in (NoticeState.SENT, NoticeState.FAILED):
+                of_state = _of(state, None)
+                beyond = self._notices.find(
+                    of_state, {"_id": 0, "pageKey": 1}, sort=_NEWEST_FIRST, skip=KEPT, limit=1
+                )  # fmt: skip
+                for newest in await beyond.to_list():
+                    gone += await self._forget_until(newest["pageKey"], of_state)
+        return gone
+
+    async def _forget_until(self, newest: str, selector: Document) -> int:
+        """The oldest of these are gone, up to the newest one that goes; one that is sent again meanwhile is not."""
+        up_to = {**selector, "pageKey": {"$lte": newest}}
+        found = self._notices.find(up_to, {"_id": 1}, sort=_OLDEST_FIRST, limit=_FORGOTTEN_AT_ONCE)
+        old = [document["_id"] for document in await found.to_list()]
+        if not old:
+            return 0
+        return (await self._notices.delete_many({**selector, "_id": {"$in": old}})).deleted_count
 
     # Of senders
 

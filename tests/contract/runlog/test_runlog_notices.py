@@ -154,6 +154,26 @@ async def test_old_notices_are_forgotten(runlog: RunLog) -> None:
     assert (counts.by_state[NoticeState.WAITING], counts.oldest_ms) == (1, NOW + 5)
 
 
+async def test_of_too_many_notices_the_oldest_sent_and_failed_ones_go_and_none_that_waits(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("common.runlog.notices.KEPT", 2)
+    await runlog.notices.prepare()
+    await runlog.notices.put([notice(number) for number in range(12)])
+    came_to = {"sent": (range(3), NoticeState.SENT), "failed": (range(3, 6), NoticeState.FAILED)}
+    for message, (some, state) in came_to.items():
+        ids = tuple(notice(number).id for number in some)
+        await runlog.notices.put_into(ids, message)
+        await runlog.notices.settle(Outcome(message=message, notices=ids, state=state, error="", at_ms=NOW))
+    await runlog.notices.put_into([notice(number).id for number in range(6, 9)], "on its way")
+    while await runlog.notices.forget(NOW + 20):
+        pass
+    assert await numbers(runlog, state=NoticeState.SENT) == [2, 1]
+    assert await numbers(runlog, state=NoticeState.FAILED) == [5, 4]
+    assert await numbers(runlog, state=NoticeState.SENDING) == [8, 7, 6]
+    assert await numbers(runlog, state=NoticeState.WAITING) == [11, 10, 9]
+
+
 async def test_the_state_of_a_channel_that_is_long_not_used_is_forgotten(runlog: RunLog) -> None:
     await runlog.notices.prepare()
     message = Message(id="m", notices=("n",), content=SAYS)
