@@ -89,7 +89,7 @@ class ChannelState(Struct, frozen=True, kw_only=True, rename="camel"):
     done: tuple[Outcome, ...] = ()
     last_sent_ms: int = 0
     failing: bool = False
-    """Whether the last message that ended has failed for good."""
+    """Whether the last message that ended has failed for good, for one of its recipients at least."""
 
 
 def pause_ms(tries: int) -> int:

@@ -361,5 +361,5 @@ def came_to(
         failing = state.failing or later.tries >= STUCK
         return replace(state, messages=(*others, later), failing=failing), outcome(NoticeState.SENDING, later.due_ms)
     ended = outcome(NoticeState.SENT if message.accepted else NoticeState.FAILED)
-    failing = ended.state is NoticeState.FAILED
+    failing = ended.state is NoticeState.FAILED or bool(error)  # a message with an error has not reached everybody
     return replace(state, messages=others, done=(ended,), last_sent_ms=now_ms, failing=failing), ended

@@ -180,6 +180,7 @@ def test_what_comes_of_a_message(case: Comes) -> None:
         assert after.done == ()
     else:
         assert (after.messages, after.done, after.last_sent_ms) == ((), (outcome,), NOW)
+        assert after.failing is (case.error != "")  # somebody does not have it
 
 
 def test_a_channel_fails_once_a_message_is_stuck_and_until_one_is_sent() -> None:

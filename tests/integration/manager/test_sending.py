@@ -181,6 +181,8 @@ async def test_a_recipient_that_has_it_does_not_get_it_again(here: Sending, mail
     await here.until(NoticeState.SENT, failed(), error="no@example.org: 550 who?")
     assert [mail.recipients for mail in mail_server.mails] == [["ann@example.org"], ["full@example.org"]]
     assert {mail.id for mail in mail_server.mails} == {failed().id}
+    (event,) = [event for one in await here.manager.runlog.read_outbox(10) for event in one.events]
+    assert (event.kind, event.subject, event.reason) == (EventKind.NOTICES_FAILING, "ops", "no@example.org: 550 who?")
 
 
 async def test_a_server_that_dies_in_the_middle_of_a_mail_gets_the_same_one_again(
