@@ -125,9 +125,9 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
     etcd, etcd_ports = _plan_etcd(manager, data, ports, lines, options.fetched_etcd(environ))
     log_store, log_store_socket, log_store_port = _plan_log_store(manager, data, ports, lines)
     manager = _with_access(manager, data)
+    if options.production and (faults := list(_unfit(manager, etcd, log_store, log_store_socket))):
+        raise CommandError(f"refused with --production: {'; '.join(faults)}", ExitStatus.REFUSED)
     if options.production and (etcd or log_store):
-        if faults := list(_unfit(manager, etcd, log_store, log_store_socket)):
-            raise CommandError(f"refused with --production: {'; '.join(faults)}", ExitStatus.REFUSED)
         lines.append(
             "production: everything is on this machine, and synced to its disk: losing the disk loses it, so have "
             "`etcron backup` run each night, and keep the file elsewhere"
@@ -290,6 +290,8 @@ def _unfit(manager: ManagerConfig, etcd: Found | None, log_store: Found | None, 
     """Why this may not stay for good, each with its remedy. A log store that is started here is for one machine."""
     if etcd is not None and etcd.warning:
         yield f"{etcd.warning}: put a newer etcd on the PATH, or give --etcd-endpoints"
+    if manager.auth is not AuthMode.REQUIRED:
+        yield f"auth is {manager.auth}, so whoever reaches the port may do everything: take auth out"
     if log_store is None:
         return
     if etcd is None:
@@ -302,8 +304,6 @@ def _unfit(manager: ManagerConfig, etcd: Found | None, log_store: Found | None, 
             f"host {manager.host} lets other machines in, and the stores are for this one: take host out, with a proxy "
             f"with TLS before it, or give --etcd-endpoints and --mongodb-uri ({_SEVERAL})"
         )
-    if manager.auth is not AuthMode.REQUIRED:
-        yield f"auth is {manager.auth}, so whoever reaches the port may do everything: take auth out"
     if socket is None:
         yield "every user of this machine could read the log store's port: give a shorter --data-dir"
 

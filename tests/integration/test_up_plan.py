@@ -230,8 +230,6 @@ def test_production_takes_the_stores_of_one_machine_and_says_what_that_means(dat
     [
         ({"etcd_endpoints": "10.0.0.1:2379"}, {}, "etcd runs elsewhere, and the log store would be started here"),
         ({}, {"host": "0.0.0.0"}, "host 0.0.0.0 lets other machines in.*five-machines.md"),
-        ({}, {"auth": "off"}, "auth is off, so whoever reaches the port may do everything"),
-        ({}, {"auth": "warn"}, "auth is warn"),
     ],
 )
 def test_production_refuses_what_one_machine_may_not_keep(
@@ -240,10 +238,24 @@ def test_production_refuses_what_one_machine_may_not_keep(
     with pytest.raises(CommandError, match=f"refused with --production: .*{why}") as caught:
         _plan(data, production=True, manager_config=_file(tmp_path, "m.json", **keys), **options)
     assert caught.value.status == ExitStatus.REFUSED
-    # To try it, or beside stores that run elsewhere, all of it is taken.
+    # To try it, or beside stores that run elsewhere, it is taken.
     _plan(data, manager_config=_file(tmp_path, "m.json", **keys), **options)
     elsewhere: dict[str, Any] = {"etcd_endpoints": "10.0.0.1:2379", "mongodb_uri": "mongodb://h"}
     _plan(data, production=True, manager_config=_file(tmp_path, "m.json", **keys), **elsewhere)
+
+
+@pytest.mark.parametrize("options", [{}, {"etcd_endpoints": "10.0.0.1:2379", "mongodb_uri": "mongodb://h"}])
+@pytest.mark.parametrize("auth", ["off", "warn"])
+def test_production_refuses_to_let_anybody_in_wherever_the_stores_are(
+    data: DataDir, tmp_path: Path, auth: str, options: dict[str, Any]
+) -> None:
+    why = f"refused with --production: auth is {auth}, so whoever reaches the port may do everything: take auth out"
+    for keys in ({}, {"host": "0.0.0.0", "allowUnauthenticated": True}):
+        file = _file(tmp_path, "m.json", auth=auth, **keys)
+        with pytest.raises(CommandError, match=why) as caught:
+            _plan(data, production=True, manager_config=file, **options)
+        assert caught.value.status == ExitStatus.REFUSED
+        _plan(data, manager_config=file, **options)  # to try it
 
 
 def test_production_refuses_an_etcd_that_can_lose_writes(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
