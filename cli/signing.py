@@ -22,12 +22,14 @@ from common.configuration.tables import ManagerConfig
 from common.connections import open_etcd
 from common.errors import ConfigError, EtcdError, EtcronError, InvalidInputError, UnavailableError
 from common.etcd import EtcdClient
+from common.protocol.access_keys import AccessKeys
 from common.protocol.edits import Stored, plan_sealing
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob, Signed
 from common.protocol.signatures import Seal, digest
 from common.protocol.txn import KeyValue, Txn
 from common.signing.keys import make_pair, public_path
+from manager.access.recovery import leave_note
 
 _EXAMPLES: Final = """\
 examples:
@@ -39,6 +41,8 @@ examples:
 """
 _TIMEOUT_S: Final = 5.0
 _LONGEST: Final = 100
+_NOTED: Final = 20
+"""Names in the audit: what is noted has a bound."""
 
 
 def parser() -> Parser:
@@ -120,6 +124,11 @@ async def _shown_or_signed(config: ManagerConfig, seal: Seal, *, again: bool, ye
         if yes != fingerprint:
             message = f"nothing was signed: what would be signed has the fingerprint {fingerprint}; look at it first"
             raise CommandError(message, ExitStatus.CONFLICT)
+        names = [one.name for one in unsigned[:_NOTED]]
+        await leave_note(
+            etcd, AccessKeys(config.key_prefix), "signing.sign-all", "", command="etcron signing",
+            fingerprint=fingerprint, jobs=len(unsigned), names=names, again=again,
+        )  # fmt: skip
         changed = [one.name for one in unsigned if not await sign(etcd, keys, seal, one.name, one.kv)]
     tell(f"{len(unsigned) - len(changed)} jobs signed")
     if changed:

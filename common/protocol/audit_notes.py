@@ -1,5 +1,5 @@
-"""Notes for the audit. `etcron admin` has etcd, and no chain: it leaves a note there, which the first manager that sees
-it takes into its own chain.
+"""Notes for the audit. `etcron admin` and `etcron signing` have etcd, and no chain: they leave a note there, which the
+first manager that sees it takes into its own chain.
 """
 
 from __future__ import annotations

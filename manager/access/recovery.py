@@ -76,11 +76,13 @@ async def recover(config: ManagerConfig) -> str:
     )  # fmt: skip
 
 
-async def leave_note(etcd: EtcdClient, keys: AccessKeys, action: str, of: str, **details: Any) -> None:
+async def leave_note(
+    etcd: EtcdClient, keys: AccessKeys, action: str, of: str, *, command: str = "etcron admin", **details: Any
+) -> None:
     """The next manager that runs takes it into its audit. UnavailableError."""
     note = Note(
-        ms=SystemClock().wall_ms(), who=_who(), via="", address="", action=action, object=of, outcome=Outcome.DONE,
-        details={"host": socket.gethostname(), **details},
+        ms=SystemClock().wall_ms(), who=_who(command), via="", address="", action=action, object=of,
+        outcome=Outcome.DONE, details={"host": socket.gethostname(), **details},
     )  # fmt: skip
     await etcd.txn(audit_notes.put(keys, secrets.token_hex(ID_BYTES), note))
 
@@ -94,8 +96,8 @@ async def make_owner_link(config: ManagerConfig, *, reason: str, good_for_s: int
         )  # fmt: skip
 
 
-def _who() -> str:
-    return f"etcron admin, uid {os.getuid()}"
+def _who(command: str = "etcron admin") -> str:
+    return f"{command}, uid {os.getuid()}"
 
 
 async def _at_once(_: int) -> None:

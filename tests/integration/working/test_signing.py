@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +14,12 @@ import pytest
 from msgspec import structs
 
 from cli.__main__ import main
+from common.access.audit_chain import Note
 from common.access.rights import Role
 from common.clock import SystemClock
 from common.jobs.reader import parse_job
+from common.protocol import audit_notes
+from common.protocol.access_keys import AccessKeys
 from common.protocol.keys import RunId
 from common.protocol.run import RunEntry
 from common.protocol.saved_job import SavedJob
@@ -201,8 +206,20 @@ async def test_after_a_backup_was_restored_all_jobs_are_signed_anew(
     await put_job(world, "job", backup)
     assert "older" in await is_set_aside(worker, "job")
     shown = await sign_all(signing, capsys, "--again")
-    await sign_all(signing, capsys, "--again", "--yes", shown.rpartition(" ")[2])
+    fingerprint = shown.rpartition(" ")[2]
+    assert await noted(world) == []
+    await sign_all(signing, capsys, "--again", "--yes", fingerprint)
+    (note,) = await noted(world)
+    assert (note.action, note.who) == ("signing.sign-all", f"etcron signing, uid {os.getuid()}")
+    of_all = {"fingerprint": fingerprint, "jobs": 2, "names": ["job", "witness"], "again": True}
+    assert note.details == {"host": socket.gethostname(), **of_all}
     assert (await world.record(await ask(manager, "job")))["output"] == "old\n"
+
+
+async def noted(world: World) -> list[Note]:
+    """What is left for the audit of the next manager."""
+    (notes,) = await world.etcd.read_prefixes(AccessKeys(world.keys.prefix).notes)
+    return [audit_notes.read(kv) for kv in notes]
 
 
 async def sign_all(signing: Signing, capsys: pytest.CaptureFixture[str], *options: str) -> str:
