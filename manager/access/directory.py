@@ -336,8 +336,9 @@ class Directory:
         return True
 
     def _notify_ends(self) -> None:
-        is_too_old = self.silent_s > READS_S
+        is_silent = self.silent_s > READS_S
         for handle, (identity, rights, ended) in list(self._watched.items()):
+            is_too_old = is_silent and identity.via is not Via.OWNER  # whose rights are not etcd's
             if is_too_old or not self.is_known(identity) or self.rights_of(identity) != rights:
                 del self._watched[handle]
                 ended()

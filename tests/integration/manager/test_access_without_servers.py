@@ -10,6 +10,7 @@ import pytest
 
 from common.access.rights import Role
 from manager.access.directory import CHANGES_S, READS_S
+from manager.watch.events import Pace
 from tests.support.access import Accessing, kept_of
 from tests.support.clocks import OffClock
 from tests.support.etcd_server import EtcdServer, usual_etcd
@@ -82,6 +83,25 @@ async def test_reading_goes_on_for_five_minutes_and_changes_for_ten_seconds(
     await wait_until(lambda: alone.parts.directory.silent_s < 5, description="etcd to be heard of again")
     async with alone.http.get("/api/v1/jobs", headers=headers) as response:
         assert response.status == 200
+
+
+async def test_owner_whom_no_word_of_etcd_lets_in_keeps_a_stream_however_long_it_is_silent(
+    own_etcd: EtcdServer, log_store: LogStore, clock: LaterClock
+) -> None:
+    place = Place.new(etcd=own_etcd.endpoint, log_store=log_store.uri)
+    async with managing(place, auth="required", clock=clock, trustOwner=True, pace=Pace(heartbeat_s=0.1)) as manager:
+        headers = await Accessing(manager).user("alice", Role.ADMIN)
+        async with listening(manager, headers) as alices, listening(manager, {}) as owners:
+            for stream in (alices, owners):
+                await stream.until("health")
+            await own_etcd.stop()
+            clock.passes(READS_S + 1)
+            await alices.rest()  # it ends: all have been looked at
+            async with manager.http.get("/api/v1/jobs") as response:
+                assert response.status == 200, await response.text()
+            after_ms = clock.wall_ms()
+            while (await owners.until("ping")).data["nowMs"] <= after_ms:
+                pass
 
 
 async def test_token_that_ends_while_etcd_is_away_is_refused_at_once(
