@@ -84,8 +84,8 @@ class Verdict(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether a job counts as failing whose newest record says so. It opens an alert, and is told unless a rule
-        says otherwise.
+        """Whether a job counts as failing whose newest record says so, of fires that were not skipped. It opens an
+        alert, and is told unless a rule says otherwise.
         """
         return self.traits.is_failure
 

@@ -1,6 +1,7 @@
 """What each job came to, for lists: its last result, its last run, and the strip of its newest verdicts.
 
 One document a job in the collection ``last``, with ``result`` (the newest record), ``run`` (the newest that started),
+``failing`` (whether the newest that was not skipped is a failure), ``failure`` (the newest failure),
 ``successTime`` (when a run succeeded last; it never goes back) and ``recent`` (texts that sort as the records do, the
 newest ``KEPT`` of them). ``failedKey`` and ``tookKey`` (`ByResult`) put jobs into an order, by an index each.
 
@@ -48,6 +49,8 @@ LISTED: Final = 20
 KEPT: Final = SHOWN + 4
 """Texts in a strip: some more than are shown, for fires that have several: attempts, and verdicts that came late."""
 _FAILING = frozenset(one for one in Verdict if one.is_failure)
+_DECIDING = frozenset(one for one in Verdict if one is not Verdict.SKIPPED)
+"""How well a job is they tell; a fire that was skipped does not."""
 _BEFORE_ALL: Final = "0"
 _BEHIND_ALL: Final = "9~"
 _IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
@@ -92,11 +95,11 @@ class JobResults:
 
 
 class FailingJob(Struct, frozen=True, kw_only=True, gc=False):
-    """A job whose newest record is a failure."""
+    """A job whose newest fire that was not skipped is a failure."""
 
     job: str
     result: Document
-    """That record, without its output."""
+    """Its newest failure, without its output."""
     since_ms: int
     """When the first failure since its last success was planned, as far back as its strip goes."""
 
@@ -109,13 +112,17 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
     """The order of the batch's oldest record of this job."""
     order: str
     result: Document
-    failing: bool
+    failing: bool | None
+    """None: all of them were skipped."""
     run_order: str
     """Empty: none of them started."""
     run: Document | None
     entries: tuple[str, ...]
     success_ms: int = 0
     """When the last of them that succeeded ended; 0: none did."""
+    failure_order: str = ""
+    """Empty: none of them is a failure."""
+    failure: Document | None = None
     failed_key: str = ""
     """`ByResult.FAILED`; empty: none of them failed."""
     took_key: str = ""
@@ -123,14 +130,15 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
 
     def update(self) -> UpdateOne:
         """Writes it where all of it is newer; fails as a duplicate key where something newer or equal is there."""
-        fields: Document = {
-            "jobName": self.job, ORDER: self.order, "result": self.result, "failing": self.failing,
-        }  # fmt: skip
+        fields: Document = {"jobName": self.job, ORDER: self.order, "result": self.result}
         fields |= {
             by.value: key for by, key in ((ByResult.FAILED, self.failed_key), (ByResult.TOOK, self.took_key)) if key
         }
         first: Document = {}
         (fields if self.run is not None else first).update(runOrder=self.run_order, run=self.run)
+        (fields if self.failing is not None else first).update(failing=bool(self.failing))
+        if self.failure is not None:
+            fields.update(failureOrder=self.failure_order, failure=self.failure)
         change: Document = {
             "$set": fields,
             "$push": {"recent": {"$each": list(self.entries), "$slice": -KEPT}},
@@ -147,20 +155,28 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
         """What has to be written to ``there`` for it to say this, too; empty where it does already."""
         fields: Document = {}
         if self.order > _order_in(there, ORDER):
-            fields.update({ORDER: self.order, "result": self.result, "failing": self.failing})
+            fields.update({ORDER: self.order, "result": self.result})
         if self.run is not None and self.run_order > _order_in(there, "runOrder"):
             fields.update(runOrder=self.run_order, run=self.run)
             if self.took_key:
                 fields[ByResult.TOOK.value] = self.took_key
+        if self.failure is not None and self.failure_order > _order_in(there, "failureOrder"):
+            fields.update(failureOrder=self.failure_order, failure=self.failure)
         if self.failed_key > key_in(there, ByResult.FAILED):
             fields[ByResult.FAILED.value] = self.failed_key
         if (recent := merge_entries(_entries_in(there), self.entries)) != _texts_in(there, "recent"):
             fields["recent"] = recent
+        if (failing := self._is_failing_with(there, recent)) is not there.get("failing"):
+            fields["failing"] = failing
         if there.get("took"):
             fields["took"] = []
         if self.success_ms > _success_in(there):
             fields["successTime"] = self.success_ms
         return fields
+
+    def _is_failing_with(self, there: Mapping[str, Any], recent: Sequence[str]) -> bool:
+        failing = _is_failing(recent)
+        return there.get("failing") is True or self.failing is True if failing is None else failing
 
     def merged_into(self, there: Mapping[str, Any]) -> UpdateOne | None:
         """Writes what both together come to, where ``there`` is still there; None where it says it all already."""
@@ -189,9 +205,14 @@ def joined(one: Advance, other: Advance) -> Advance:
     """What two batches say about the same job, in whatever order they came."""
     newer = max(one, other, key=lambda advance: advance.order)
     ran = max(one, other, key=lambda advance: advance.run_order)
+    failed = max(one, other, key=lambda advance: advance.failure_order)
+    entries = merge_entries(one.entries, other.entries)
+    if (failing := _is_failing(entries)) is None:
+        failing = next((each.failing for each in (newer, one, other) if each.failing is not None), None)
     return replace(
-        newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run,
-        entries=tuple(merge_entries(one.entries, other.entries)), success_ms=max(one.success_ms, other.success_ms),
+        newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run, failing=failing,
+        entries=tuple(entries), success_ms=max(one.success_ms, other.success_ms),
+        failure_order=failed.failure_order, failure=failed.failure,
         failed_key=max(one.failed_key, other.failed_key), took_key=ran.took_key,
     )  # fmt: skip
 
@@ -234,6 +255,16 @@ def came_to_in(document: Mapping[str, Any], job: str) -> CameTo:
     )
 
 
+def _is_failing(entries: Sequence[str]) -> bool | None:
+    """By the newest of them that was not skipped; None: there is none, or none of ours."""
+    newest = next((one for text in reversed(entries) if (one := _verdict_in(text)) in _DECIDING), None)
+    return None if newest is None else newest in _FAILING
+
+
+def _verdict_in(entry: str) -> str:
+    return entry.rpartition(" ")[0].rpartition(" ")[2]
+
+
 def _order_in(document: Mapping[str, Any], field: str) -> str:
     """What decides which record is newer; what is not one of ours is older than all."""
     order = document.get(field)
@@ -250,6 +281,13 @@ def _failing_since_ms(document: Mapping[str, Any], result: Document) -> int:
                 break
             since_ms = int(plan) if status in _FAILING else since_ms
     return int(since_ms) if isinstance(since_ms, int) else 0
+
+
+def _failure_in(document: Mapping[str, Any]) -> Document | None:
+    """Of one that is failing; a former version writes its newest record alone, and that is the failure then."""
+    result, failure = document.get("result"), document.get("failure")
+    found = failure if isinstance(result, dict) and result.get("status") not in _FAILING and failure else result
+    return found if isinstance(found, dict) else None
 
 
 def key_in(document: Mapping[str, Any], by: ByResult) -> str:
@@ -309,7 +347,7 @@ class LastResults:
         return {names[document.pop("_id")]: document for document in documents}
 
     async def failing(self, after: str, limit: int) -> list[str]:
-        """The names of jobs whose newest record is a failure, at most ``limit`` of them behind that name, in order."""
+        """The names of jobs that are failing, at most ``limit`` of them behind that name, in order."""
         wanted = {"failing": {"$eq": True}, "jobName": {"$gt": after}}
         with suppress(OperationFailure):  # some 400,000 names are too many for one answer
             names = await self._collection.distinct("jobName", wanted)
@@ -321,12 +359,12 @@ class LastResults:
     async def failing_results(self, after: str, limit: int) -> list[FailingJob]:
         """The same with what they came to."""
         wanted = {"failing": {"$eq": True}, "jobName": {"$gt": after}}
-        fields = {"_id": 0, "jobName": 1, "result": 1, "recent": 1}
+        fields = {"_id": 0, "jobName": 1, "result": 1, "failure": 1, "recent": 1}
         cursor = self._collection.find(wanted, fields, sort=[("jobName", 1)], limit=limit, batch_size=limit)
         return [
             FailingJob(job=str(one["jobName"]), result=result, since_ms=_failing_since_ms(one, result))
             for one in await cursor.to_list()
-            if isinstance(result := one.get("result"), dict)
+            if (result := _failure_in(one)) is not None
         ]
 
     async def in_order(self, by: ByResult, *, behind: str, descending: bool, limit: int) -> list[str]:
@@ -366,18 +404,20 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
     order, newest = ascending[-1]
     run_order, ran = next((one for one in reversed(ascending) if one[1].start_ms is not None), ("", None))
     result = last_document(newest)
-    entries = merge_entries(_entry(order_of, record) for order_of, record in ascending)
-    failed = next((record for _, record in reversed(ascending) if record.status in _FAILING), None)
+    entries = [_entry(order_of, record) for order_of, record in ascending]
+    failure_order, failed = next((one for one in reversed(ascending) if one[1].status in _FAILING), ("", None))
     return Advance(
         job=job,
         oldest=ascending[0][0],
         order=order,
         result=result,
-        failing=newest.status in _FAILING,
+        failing=_is_failing(entries),
         run_order=run_order,
         run=result if ran is newest else None if ran is None else last_document(ran),
-        entries=tuple(entries),
+        entries=tuple(merge_entries(entries)),
         success_ms=max((one.end_ms or 0 for one in records if one.status is Verdict.SUCCESS), default=0),
+        failure_order=failure_order,
+        failure=result if failed is newest else None if failed is None else last_document(failed),
         failed_key="" if failed is None else _key(failed.end_ms or failed.range_end_ms or failed.plan_ms, job),
         took_key="" if ran is None or (took_ms := _took_ms(ran)) is None else _key(took_ms, job),
     )

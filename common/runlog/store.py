@@ -420,7 +420,7 @@ class RunLog:
         return {job: came_to_in(document, job) for job, document in documents.items()}
 
     async def failing_jobs(self, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS) -> list[str]:
-        """The names of the jobs whose newest record is failed, timeout, lost or missed, also of those that are deleted.
+        """The names of the jobs that are failing, also of those that are deleted.
 
         At most ``limit`` of them, behind that name, in order.
         """

@@ -62,7 +62,7 @@ class Measured:
     jobs: Mapping[ListState, int] | None
     """How many are enabled, paused, broken."""
     failing: int | None
-    """Of the jobs that there are, those whose newest record is a failure."""
+    """Of the jobs that there are, those that are failing."""
     open_runs: int | None
     live_outputs: int
     """Runs that a user looks at, through this manager."""
@@ -196,7 +196,7 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
     if seen.failing is not None:
         yield _gauge(
             "etcron_jobs_failing",
-            f"Jobs whose newest record is {_FAILURES}; at most 1,000.",
+            f"Jobs whose newest fire that was not skipped is {_FAILURES}; at most 1,000.",
             seen.failing,
         )
     if (without := seen.report.jobs.without_worker_count) is not None:

@@ -1,4 +1,4 @@
-"""The jobs whose newest record is a failure, by what went wrong; read once for all who ask at a time.
+"""The jobs that are failing, by what went wrong; read once for all who ask at a time.
 
 The first `MOST_LOOKED_AT` of them are looked at one by one; of those behind them only the names are known.
 """

@@ -189,7 +189,7 @@ class History:
             return None
 
     async def failing(self, limit: int) -> frozenset[str]:
-        """The names of the jobs whose newest record is a failure."""
+        """The names of the jobs that are failing."""
         return frozenset(await self._runlog.failing_jobs(limit=limit, deadline_seconds=self._deadline_s))
 
     async def failing_results(self, *, after: str, limit: int) -> list[FailingJob]:
@@ -209,7 +209,7 @@ class History:
         return await self._runlog.order_keys(by, jobs, deadline_seconds=self._deadline_s)
 
     async def count_failing(self, jobs: Container[str], limit: int) -> int:
-        """How many of these jobs have a failure as their newest record; no more than ``limit`` are counted.
+        """How many of these jobs are failing; no more than ``limit`` are counted.
 
         The log store knows it of deleted jobs, too, so it may have to be asked for more names than are counted.
         """

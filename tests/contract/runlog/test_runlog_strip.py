@@ -230,6 +230,33 @@ async def test_failing_jobs_are_found_by_their_newest_record(runlog: RunLog) -> 
     assert "job-killed" in await runlog.failing_jobs(limit=10), "one older and one newer than what was there"
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("numbers", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
+async def test_fires_that_were_skipped_tell_nothing_of_how_well_a_job_is(
+    runlog: RunLog, numbers: tuple[int, ...], at_once: bool
+) -> None:
+    for bad in (Verdict.FAILED, Verdict.MISSED):
+        job = f"job-{bad}"
+        then = {1: record(1, status=bad, job=job, reason="why", labels={"team": "ours"})}
+        then |= {number: record(number, status=Verdict.SKIPPED, job=job) for number in (2, 3)}
+        await runlog.write([record(0, job=job)])
+        for batch in [[then[number] for number in numbers]] if at_once else [[then[number]] for number in numbers]:
+            await runlog.write(batch)
+    found = {one.job: one for one in await runlog.failing_results(after="", limit=10)}
+    assert list(found) == ["job-failed", "job-missed"]
+    for one in found.values():
+        assert (one.result["planTime"], one.result["reason"], one.since_ms) == (
+            record(1).plan_ms,
+            "why",
+            record(1).plan_ms,
+        )
+        last = (await results(runlog, one.job)).last
+        assert last is not None
+        assert (last["status"], last["planTime"]) == ("skipped", record(3).plan_ms), "it is the newest all the same"
+    await runlog.write([record(4, job="job-failed"), record(5, job="job-failed", status=Verdict.SKIPPED)])
+    assert await runlog.failing_jobs(limit=10) == ["job-missed"]
+
+
 async def test_failing_jobs_whose_names_look_like_numbers_are_found_by_these(runlog: RunLog) -> None:
     names = ["007", "1e5", "7.50", "job", "null", "true"]
     await runlog.write([record(1, job=name, status=Verdict.FAILED) for name in names])
