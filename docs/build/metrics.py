@@ -51,7 +51,8 @@ def _everything() -> Measured:
     """A look at a cluster of which everything is known."""
     report = SimpleNamespace(
         state="ready", problems=[], etcd={"state": "ok", "endpoints": []}, log_store={"state": "ok"}, blocked=[],
-        untold={}, jobs=SimpleNamespace(unsigned_count=0, without_worker_count=0), clocks={"maxClockSkewMs": 250},
+        untold={}, jobs=SimpleNamespace(unsigned_count=0, without_worker_count=0), etcd_is_full=False,
+        clocks={"maxClockSkewMs": 250},
     )  # fmt: skip
     none_of_each = dict.fromkeys(Verdict, 0)
     waiting = SimpleNamespace(notices=SimpleNamespace(by_state={}), channels={}, oldest_ms=None)
