@@ -69,11 +69,15 @@ class SystemEvents:
         self._clock = clock
         self._look_at_s = 0.0
         self._looks: Counter[str] = Counter()
-        self._ahead_ms = 0
+        self._booted_ms: int | None = None
+        """When the machine has booted, by the median, where its clock was certainly off as it was measured last."""
 
     def now_ms(self) -> int:
         """The time by the median of all clocks, where ours is certainly off."""
-        return self._clock.wall_ms() - self._ahead_ms
+        return self._clock.wall_ms() if self._booted_ms is None else self._booted_ms + self._boot_ms()
+
+    def _boot_ms(self) -> int:
+        return round(1000 * self._clock.boottime())
 
     async def look(self, there: Mapping[str, Alert]) -> list[Event]:
         """What is new, and what of these alerts is over; nothing where etcd does not answer."""
@@ -94,9 +98,9 @@ class SystemEvents:
             workers=fleet.workers, has_steward=fleet.has_steward, clocks=fleet.clocks, etcd_full=self._fullness(),
             etcd_away=self._members_away(), now_ms=self.now_ms(),
         )  # fmt: skip
-        measured = None if seen.clocks is None else seen.clocks.measured.get(self._name)
-        is_off = measured is not None and measured.is_off(self._max_skew_ms)
-        self._ahead_ms = measured.offset_ms if measured is not None and is_off else 0
+        if seen.clocks is not None and (measured := seen.clocks.measured.get(self._name)) is not None:
+            is_off = measured.is_off(self._max_skew_ms)
+            self._booted_ms = self._clock.wall_ms() - measured.offset_ms - self._boot_ms() if is_off else None
         wrong = {key_of(event): event for event in wrong_in(seen, there, max_skew_ms=self._max_skew_ms)}
         self._looks = Counter({key: self._looks[key] + 1 for key in wrong})
         new = [
@@ -114,8 +118,8 @@ def wrong_in(seen: Seen, there: Mapping[str, Alert], *, max_skew_ms: int) -> Ite
     """All that is wrong, new or not. ``there``: what was before, as some of it is over only once it is well over."""
     for worker in seen.workers:
         yield from _of_worker(worker, seen.now_ms, there)
-    for name, offset_ms in (seen.clocks.off(max_skew_ms) if seen.clocks is not None else {}).items():
-        yield _event(EventKind.CLOCK_OFF, name, f"it is {off_by(offset_ms)}", seen.now_ms)
+        yield from _of_spool(worker, seen.now_ms, there)
+    yield from _of_clocks(seen, there, max_skew_ms)
     yield from _of_etcd(seen, there)
     if not seen.has_steward:
         reason = "nobody looks after lost runs and waiting fires: no worker is live, or none is elected"
@@ -136,10 +140,28 @@ def _of_worker(worker: SeenWorker, now_ms: int, there: Mapping[str, Alert]) -> I
             yield _event(EventKind.WORKER_REFUSING, name, f"{drain}, for more than a day", now_ms)
     elif not member.accepts:
         yield _event(EventKind.WORKER_REFUSING, name, member.not_accepting or "it has no slots", now_ms)
-    filling = _event(EventKind.SPOOL_FILLING, name, "", now_ms)
-    unsent = worker.beat.unsent_records if worker.beat is not None else 0
-    if unsent > (_FEW_UNSENT if key_of(filling) in there else _MANY_UNSENT):
+
+
+def _of_spool(worker: SeenWorker, now_ms: int, there: Mapping[str, Alert]) -> Iterator[Event]:
+    name = worker.name or worker.key
+    before = there.get(key_of(_event(EventKind.SPOOL_FILLING, name, "", now_ms)))
+    if worker.member is None or worker.beat is None:
+        if before is not None and (worker.member is not None or worker.past is not None):
+            yield before.event  # the records wait on its disk, until it is back or forgotten
+        return
+    unsent = worker.beat.unsent_records
+    if unsent > (_MANY_UNSENT if before is None else _FEW_UNSENT):
         yield _event(EventKind.SPOOL_FILLING, name, f"{unsent:,} records wait for the log store", now_ms)
+
+
+def _of_clocks(seen: Seen, there: Mapping[str, Alert], max_skew_ms: int) -> Iterator[Event]:
+    if seen.clocks is None or not seen.clocks.measured:  # the steward has changed, or there are too few of them
+        away = {worker.name for worker in seen.workers if worker.member is None}
+        alerts = (alert.event for alert in there.values() if alert.event.kind is EventKind.CLOCK_OFF)
+        yield from (event for event in alerts if event.subject not in away)
+        return
+    for name, offset_ms in seen.clocks.off(max_skew_ms).items():
+        yield _event(EventKind.CLOCK_OFF, name, f"it is {off_by(offset_ms)}", seen.now_ms)
 
 
 def _of_etcd(seen: Seen, there: Mapping[str, Alert]) -> Iterator[Event]:

@@ -11,13 +11,15 @@ from common.notices.alerts import Alert, key_of
 from common.notices.events import Event
 from common.protocol.clocks import Clocks, Measured
 from common.protocol.drain import Drain
+from common.protocol.keys import Keys
 from common.protocol.member import Beat, Member
 from common.protocol.roster import Left, RosterEntry
 from common.runlog.alerts import Watch
 from common.verdicts import EventKind
-from manager.notices.system_events import Seen, wrong_in
+from manager.notices.system_events import Seen, SystemEvents, wrong_in
 from manager.notices.time_events import silent_for, with_gap
-from manager.views.inventory import SeenWorker
+from manager.views.inventory import Fleet, Inventory, SeenWorker
+from tests.support.clocks import OffClock
 
 _NOON = 1_790_000_000_000
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
@@ -71,13 +73,23 @@ _DOWN, _REFUSING, _FILLING = "~worker-down/w1", "~worker-refusing/w1", "~spool-f
         pytest.param([_worker(beat=_beat(50_000))], (), ["spool-filling"], id="many records wait"),
         pytest.param([_worker(beat=_beat(5_000))], (_FILLING,), ["spool-filling"], id="fewer, and still too many"),
         pytest.param([_worker(beat=_beat(10))], (_FILLING,), [], id="the spool is empty again"),
+        pytest.param([_worker()], (_FILLING,), ["spool-filling"], id="what it holds is not known at the moment"),
+        pytest.param([_gone(Left.STOPPED)], (_FILLING,), ["spool-filling"], id="stopped, with what waits on its disk"),
+        pytest.param(
+            [_gone(Left.GONE)], (_DOWN, _FILLING), ["worker-down", "spool-filling"],
+            id="dead, with what waits on its disk",
+        ),
+        pytest.param([], (_FILLING,), [], id="the worker is forgotten"),
     ],
 )  # fmt: skip
 def test_worker_is_told_where_somebody_has_to_look(
     workers: Sequence[SeenWorker], there: Collection[str], expected: list[str]
 ) -> None:
-    alert = Alert(event=Event(kind=EventKind.WORKER_DOWN, at_ms=_NOON), since_ms=_NOON)
-    assert _wrong(dict.fromkeys(there, alert), workers=workers) == expected
+    kinds = {key: EventKind(key.strip("~").partition("/")[0]) for key in there}
+    alerts = {
+        key: Alert(event=Event(kind=kind, at_ms=_NOON, subject="w1"), since_ms=_NOON) for key, kind in kinds.items()
+    }
+    assert _wrong(alerts, workers=workers) == expected
 
 
 def test_clocks_etcd_and_steward() -> None:
@@ -92,6 +104,44 @@ def test_clocks_etcd_and_steward() -> None:
     assert _wrong(there, etcd_away=None) == ["etcd-member-away"], "it is not over before the first look"
     assert _wrong(there) == []
     assert _wrong({}, has_steward=False) == ["no-leader"]
+
+
+def test_clock_is_off_until_it_is_measured_again_or_its_worker_has_gone() -> None:
+    off = Event(kind=EventKind.CLOCK_OFF, at_ms=_NOON, subject="w1")
+    there = {key_of(off): Alert(event=off, since_ms=_NOON)}
+    known = Clocks(count=3, measured={name: Measured(offset_ms=2, clock="c") for name in ("w1", "w2", "w3")})
+    assert _wrong(there, clocks=None) == ["clock-off"], "the steward has just changed"
+    assert _wrong(there, clocks=Clocks(count=2)) == ["clock-off"], "there are too few to compare"
+    assert _wrong(there, clocks=known) == []
+    assert _wrong(there, clocks=None, workers=[_gone(Left.STOPPED)]) == []
+
+
+async def test_time_is_right_as_far_as_is_known_though_nothing_is_measured_at_the_moment() -> None:
+    clock = OffClock(offset_ms=90_000)
+    measured = {"m1": Measured(offset_ms=90_000, clock="c")}
+    fleets = _Fleets([Clocks(count=3, measured=measured), None, Clocks(count=2)])
+    nothing: Any = None
+    events = SystemEvents(
+        nothing, Keys("/t/"), fleets, fullness=lambda: None, members_away=lambda: None, name="m1", max_skew_ms=1000,
+        clock=clock,
+    )  # fmt: skip
+    for _ in range(3):
+        await events.look({})
+        assert abs(events.now_ms() - clock.wall_ms() + 90_000) < _MINUTE
+        clock.passed_s += 6
+    assert fleets.clocks == []
+    clock.offset_ms = 0  # somebody has set it
+    assert abs(events.now_ms() - clock.wall_ms()) < _MINUTE
+
+
+class _Fleets(Inventory):
+    """One fleet after the other, of which only the clocks are known."""
+
+    def __init__(self, clocks: list[Clocks | None]) -> None:
+        self.clocks = clocks
+
+    async def fleet(self) -> Fleet:
+        return Fleet(workers=(), clocks=self.clocks.pop(0), has_steward=True)
 
 
 def _wrong(there: Mapping[str, Alert], **seen: Any) -> list[str]:
