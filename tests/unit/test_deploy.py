@@ -106,6 +106,12 @@ def test_the_board_is_one_that_grafana_reads() -> None:
     assert len(set(panels)) > 15
 
 
+def test_fires_that_wait_on_several_workers_are_the_same_fires() -> None:
+    waiting = {expression for _, expression, _ in expressions() if "etcron_worker_waiting_fires" in expression}
+    assert waiting
+    assert not any(re.search(r"\bsum\b", one) for one in waiting), "each worker holds them, where none has a slot"
+
+
 @pytest.fixture
 def units(tmp_path: Path) -> list[Path]:
     """With a program that is there: it is the package's."""

@@ -129,7 +129,7 @@ async def test_time_is_right_as_far_as_is_known_though_nothing_is_measured_at_th
         await events.look({})
         assert abs(events.now_ms() - clock.wall_ms() + 90_000) < _MINUTE
         clock.passed_s += 6
-    assert fleets.clocks == []
+    assert fleets.left == []
     clock.offset_ms = 0  # somebody has set it
     assert abs(events.now_ms() - clock.wall_ms()) < _MINUTE
 
@@ -138,10 +138,10 @@ class _Fleets(Inventory):
     """One fleet after the other, of which only the clocks are known."""
 
     def __init__(self, clocks: list[Clocks | None]) -> None:
-        self.clocks = clocks
+        self.left = clocks
 
     async def fleet(self) -> Fleet:
-        return Fleet(workers=(), clocks=self.clocks.pop(0), has_steward=True)
+        return Fleet(workers=(), clocks=self.left.pop(0), has_steward=True)
 
 
 def _wrong(there: Mapping[str, Alert], **seen: Any) -> list[str]:
