@@ -116,18 +116,34 @@ class NamedChannels:
             await self._notices.changes.until(lambda: named <= self._notices.channels.keys(), _ON_ITS_WAY_S)
         return self._notices.channels
 
-    def check(self, spec: JobSpec, rights: Rights, channels: Mapping[str, Channel]) -> None:
+    def check(
+        self, spec: JobSpec, before: Mapping[str, str] | None, rights: Rights, channels: Mapping[str, Channel], *,
+        is_new: bool,
+    ) -> None:  # fmt: skip
         """InvalidInputError: it names a channel that is not there, or which its labels may not use. ForbiddenError: a
-        command channel runs it, and the caller is no administrator.
+        command channel runs it, and the caller is no administrator of it as it is (``before``) and becomes.
         """
         check(list(self._problems(spec, channels)))
-        if not rights.may(Role.ADMIN, spec.labels):
-            for name, channel in channels.items():
-                if channel.kind is ChannelKind.COMMAND and channel.job == spec.name:
-                    raise ForbiddenError(
-                        f"job {spec.name} gets the messages of channel {name}: saving it needs the role admin on it; "
-                        "ask an administrator of etcron"
-                    )
+        if is_new:
+            self.check_made_or_deleted(spec.name, rights, channels)
+        elif not (rights.may(Role.ADMIN, before) and rights.may(Role.ADMIN, spec.labels)):
+            for channel in _run_by(spec.name, channels):
+                raise ForbiddenError(
+                    f"job {spec.name} gets the messages of channel {channel}: saving it needs the role admin on it, as "
+                    "it is and as it becomes; ask an administrator of etcron"
+                )
+
+    def check_made_or_deleted(self, job: str, rights: Rights, channels: Mapping[str, Channel]) -> None:
+        """ForbiddenError: a command channel runs what has this name, and the caller does not administer everything.
+
+        A name that is free has no labels yet by which anybody else could be its administrator.
+        """
+        if not rights.has_everywhere(Role.ADMIN):
+            for channel in _run_by(job, channels):
+                raise ForbiddenError(
+                    f"job {job} gets the messages of channel {channel}: making and deleting it needs the role admin on "
+                    "everything; ask an administrator of etcron"
+                )
 
     def _problems(self, spec: JobSpec, channels: Mapping[str, Channel]) -> Iterable[Problem]:
         for place, one in enumerate(spec.notify):
@@ -141,6 +157,11 @@ class NamedChannels:
                 message = f"channel {one.to} may be used by jobs with {allowed} alone"
                 remedy = "give the job such labels, or name another channel"
                 yield Problem(field=field, message=message, remedy=remedy)
+
+
+def _run_by(job: str, channels: Mapping[str, Channel]) -> list[str]:
+    """The channels whose messages this job gets."""
+    return [name for name, one in channels.items() if one.kind is ChannelKind.COMMAND and one.job == job]
 
 
 def _listed(what: str, names: list[str]) -> str:

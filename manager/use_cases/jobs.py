@@ -190,7 +190,7 @@ class JobService:
 
         def plan(stored: Stored) -> Edit | None:
             rights.check_save(spec, stored.labels, is_new=stored.job is None)
-            self._check_channels(spec, rights, channels)
+            self._check_channels(spec, stored, rights, channels)
             _refuse_masks(spec, stored)
             _refuse_stale(stored, if_match)
             # By what is watched, so at no cost; several at once may pass it by as many.
@@ -221,7 +221,7 @@ class JobService:
             _refuse_stale(stored, if_match)
             spec = merged(readable(stored).spec)
             rights.check_save(spec, stored.labels, is_new=False)
-            self._check_channels(spec, rights, channels)
+            self._check_channels(spec, stored, rights, channels)
             _refuse_masks(spec, stored)
             self._refuse_unfit(spec)
             specs.append(spec)
@@ -267,8 +267,8 @@ class JobService:
             channels, stored = await self._known_channels(spec), await self._read(spec.name)
         except (EtcdError, UnavailableError):
             return warnings, ()
-        self._check_channels(spec, rights, channels)
         rights.check_save(spec, stored.labels, is_new=stored.job is None)
+        self._check_channels(spec, stored, rights, channels)
         _refuse_masks(spec, stored)
         return warnings, _warnings_of(plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=""))
 
@@ -313,8 +313,11 @@ class JobService:
         Also a key that no job can be called by; InvalidInputError: there is none of that name either.
         """
         _check_encodable(name)
+        channels = await self._known_channels()
 
         def plan(stored: Stored) -> Edit | None:
+            if self._channels is not None and stored.job is not None:
+                self._channels.check_made_or_deleted(name, rights, channels)
             _refuse_stale(stored, if_match)
             now_ms = self._clock.wall_ms()
             if _is_odd(name):
@@ -355,9 +358,11 @@ class JobService:
     async def _known_channels(self, spec: JobSpec | None = None) -> Mapping[str, Channel]:
         return {} if self._channels is None else await self._channels.known(spec)
 
-    def _check_channels(self, spec: JobSpec, rights: Rights, channels: Mapping[str, Channel]) -> None:
+    def _check_channels(
+        self, spec: JobSpec, stored: Stored, rights: Rights, channels: Mapping[str, Channel]
+    ) -> None:  # fmt: skip
         if self._channels is not None:
-            self._channels.check(spec, rights, channels)
+            self._channels.check(spec, stored.labels, rights, channels, is_new=stored.job is None)
 
     def _refuse_unfit(self, spec: JobSpec) -> None:
         lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s

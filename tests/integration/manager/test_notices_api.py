@@ -261,6 +261,32 @@ async def test_job_that_gets_messages_is_saved_by_administrators_alone(place: Pl
             assert response.status < 300
 
 
+async def test_attack_job_that_gets_messages_is_taken_over_by_relabelling_it_or_making_it_anew(place: Place) -> None:
+    async with managing(place, auth="required") as manager:
+        access = Accessing(manager)
+        admin = await access.user("ada", Role.ADMIN)
+        mallory = await access.user("mallory", Role.ADMIN, labels={"team": ["web"]})
+        await access.bind("user:mallory", Role.EDITOR, labels={"team": ["ops"]})
+        ops, web = JOB | {"labels": {"team": "ops"}}, JOB | {"labels": {"team": "web"}, "command": "/tmp/mine"}
+        former = (await manager.call("PUT", f"{API}/jobs/page", web, **admin))["job"]["revision"]
+        await manager.call("PUT", f"{API}/jobs/page", ops, **admin)
+        await manager.call("PUT", f"{API}/channels/pager", {"kind": "command", "job": "page"}, **admin)
+        relabels = {"action": "label", "names": ["page"], "labels": {"team": "web"}}
+        tries = [
+            ("PUT", "jobs/page", web), ("PATCH", "jobs/page", {"labels": {"team": "web"}}),
+            ("DELETE", "jobs/page", None), ("POST", f"jobs/page/versions/{former}/restore", {}),
+        ]  # fmt: skip
+        for method, path, body in tries:
+            response = await manager.http.request(method, f"{API}/{path}", json=body, headers=mallory)
+            assert "gets the messages of channel pager" in (await problem_of(response, 403))["detail"], path
+        [result] = (await manager.call("POST", f"{API}/jobs/bulk", relabels, **mallory))["results"]
+        assert "gets the messages of channel pager" in result["message"]
+        await manager.call("DELETE", f"{API}/jobs/page", **admin)
+        response = await manager.http.request("PUT", f"{API}/jobs/page", json=web, headers=mallory)
+        assert "gets the messages of channel pager" in (await problem_of(response, 403))["detail"], "made anew"
+        await manager.call("PUT", f"{API}/jobs/page", ops, **admin)
+
+
 # Rules
 
 
