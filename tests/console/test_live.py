@@ -197,6 +197,49 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
     await expect(row.locator(".c-schedule")).to_contain_text("@monthly")
 
 
+STREAM_THAT_FAILS = """
+window.EventSource = class extends EventTarget {
+  constructor() { super(); window.stream = this; }
+  say(name, data) { this.dispatchEvent(new MessageEvent(name, { data: JSON.stringify(data) })); }
+  close() {}
+};
+"""
+AWAY = {"etcd": "away", "logStore": "ok", "sinceMs": 1_700_000_000_000, "problem": None}
+NO_WORKER = {"etcd": "ok", "logStore": "ok", "sinceMs": None, "fires": {"state": "none", "sinceMs": 1, "why": None}}
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "shown", "chip", "mark"),
+    [
+        (AWAY, "unready", "etcd is unreachable", "etcd unreachable since", " Nothing fires"),
+        (None, "unready", "This manager is not ready", " Manager not ready", " Manager not ready"),
+        (NO_WORKER, "unready", "This manager is not ready", " Manager not ready", " Manager not ready"),
+        (NO_WORKER, "degraded", "no worker is live", " Every 5 s", " Nothing fires"),
+    ],
+)
+async def test_manager_that_knows_nobody_while_etcd_is_away_is_not_shown_as_well(
+    console: Console, told: dict[str, object] | None, status: str, shown: str, chip: str, mark: str
+) -> None:
+    """After five minutes without etcd it lets nobody in by rights that may be gone, and tells its status alone."""
+    answer = {"status": status}
+    page = await console.open("about:blank", script=NO_SHARED_WORKER + STREAM_THAT_FAILS, watched=False)
+    await page.route("**/readyz?verbose", lambda route: route.fulfill(status=503, json=answer))
+    await page.goto("/workers")
+    await wait_until(lambda: page.evaluate("'stream' in window"), description="the page listens")
+    if told:
+        await page.evaluate("(health) => stream.say('health', health)", told)
+        await expect(page.locator("#halt")).not_to_be_empty()
+    async with page.expect_request("**/api/v1/overview"):  # after what it was told, the page counts what fails
+        await page.evaluate("stream.onerror()")
+    await expect(page.locator("#halt")).to_contain_text(shown)
+    await expect(page.locator("#live")).to_contain_text(chip)
+    await expect(page.locator("#mark")).to_have_text(mark)
+    await expect(page).to_have_title("(!) Workers - etcron")
+    answer["status"] = "ready"
+    await expect(page.locator("#halt")).to_be_empty()
+    await expect(page.locator("#live")).to_have_text(" Every 5 s")
+
+
 async def test_what_is_wrong_stays_said_while_it_is_wrong(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
     page = await console.open("about:blank", watched=False)

@@ -24,6 +24,7 @@ function now() {
   if (state === "stale") return ["bad", "live.stale", "wifi-off", sinceMs];
   if (state === "connecting") return ["idle", "live.connecting", "circle", null];
   if (health?.etcd === "full") return ["bad", "live.full", "exclamation-triangle-fill", health.sinceMs];
+  if (health?.etcd === "unready") return ["bad", "live.unready", "exclamation-triangle-fill", null];
   const away = [health?.etcd === "away" && "etcd", health?.logStore === "away" && "logStore"].filter(Boolean).join(".");
   if (away) return ["bad", `live.away.${away}`, "exclamation-triangle-fill", health.sinceMs];
   return state === "polling" ? ["warn", "live.polling", "arrow-repeat", null] : ["ok", "live.live", "circle-fill", null];

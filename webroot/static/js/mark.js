@@ -9,7 +9,7 @@ import { t } from "./text.js";
 
 const POLL_MS = 5000;
 /** Where one sees to it. @type {Record<string, string>} */
-const PLACES = { none: "workers", never: "workers", drained: "workers", refusing: "workers", away: "system", full: "system" };
+const PLACES = { none: "workers", never: "workers", drained: "workers", refusing: "workers", away: "system", full: "system", unready: "system" };
 
 /** @typedef {{etcd: string, sinceMs: number | null, fires?: {state: string, sinceMs: number | null, why: string | null}}} Health */
 
@@ -22,7 +22,7 @@ export function startMark() {
   show = () => {
     const halt = haltIn(status.health);
     showHalt(halt);
-    showMark(halt !== null, title);
+    showMark(halt, title);
   };
   const polled = new Refresher(async () => markFailing(await get("/overview").then(({ jobs }) => jobs.failing, () => failing)), POLL_MS);
   on(["status"], () => show());
@@ -39,7 +39,7 @@ export function markFailing(count) {
 /** Why nothing fires, and since when; null: something does, or nobody knows. @param {Health | null} health */
 function haltIn(health) {
   if (!health) return null;
-  if (health.etcd === "away" || health.etcd === "full") return { why: health.etcd, sinceMs: health.sinceMs, said: null };
+  if (health.etcd !== "ok") return { why: health.etcd, sinceMs: health.sinceMs, said: null };
   const { state, sinceMs, why } = health.fires ?? { state: "ok", sinceMs: null, why: null };
   if (!PLACES[state]) return null;
   return { why: state === "none" && sinceMs === null ? "never" : state, sinceMs, said: state === "refusing" ? why : null };
@@ -53,14 +53,14 @@ function showHalt(halt) {
     " ", t(`halt.${halt.why}.do`), " ", h("a", { href: `/${PLACES[halt.why]}` }, t(`nav.${PLACES[halt.why]}`)))));
 }
 
-/** @param {boolean} isHalted @param {string} title */
-function showMark(isHalted, title) {
-  const isBad = isHalted || Boolean(failing);
-  const text = isHalted ? t("mark.halted") : t("mark.failing", { n: failing ?? 0 });
+/** @param {ReturnType<typeof haltIn>} halt @param {string} title */
+function showMark(halt, title) {
+  const isBad = halt !== null || Boolean(failing);
+  const text = halt ? t(halt.why === "unready" ? "mark.unready" : "mark.halted") : t("mark.failing", { n: failing ?? 0 });
   const mark = byId("mark");
   mark.hidden = !isBad;
   redraw(mark, icon("exclamation-triangle-fill"), " ", text);
-  document.title = isBad ? `(${isHalted ? "!" : failing}) ${title}` : title;
+  document.title = isBad ? `(${halt ? "!" : failing}) ${title}` : title;
   const link = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]"));
   const { icon: calm, iconBad } = link.dataset;
   const wanted = isBad ? iconBad : calm;

@@ -127,7 +127,7 @@ const changeOf = ({ running, last, recent }) => (last ? { running, recent, lastR
 async function showHealthy(signal, later) {
   try {
     const { taking, live } = takers((await get("/workers", { signal })).items);
-    if (status.health?.etcd === "away") throw new ApiError(t("jobs.healthy.unknown")); // what is known is old
+    if (["away", "unready"].includes(status.health?.etcd)) throw new ApiError(t("jobs.healthy.unknown")); // what is known is old
     fill(byId("healthy"), icon(taking ? "hdd-stack" : "exclamation-triangle-fill"), " ", t("workers.taking", { n: live, taking }));
     byId("healthy").classList.toggle("tone-bad", taking === 0);
   } catch (error) {

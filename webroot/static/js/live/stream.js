@@ -13,6 +13,9 @@ const POLL_EVERY_MS = 5_000;
 /** While nobody answers: the reader waits for it. */
 const POLL_STALE_MS = 2_000;
 const RETRY_MS = [500, 2_000, 5_000, 15_000];
+const NOTHING_WRONG = { etcd: "ok", logStore: "ok", sinceMs: null, problem: null };
+/** How etcd may still be, as it was told before, by the status of a manager that tells no more. @type {Record<string, string[]>} */
+const STAYS = { ready: [], degraded: ["ok"], unready: ["away", "full"] };
 
 /** @typedef {{kind: "event", name: string, data: any} | {kind: "state", state: string, sinceMs: number}} Message */
 
@@ -25,6 +28,8 @@ export class Stream {
     this.heardMs = heardMs;
     this.failures = 0;
     this.pollFailed = false;
+    /** As it was last told. @type {any} */
+    this.health = null;
     this.polledMs = 0;
     this.retryMs = 0;
     /** @type {EventSource | null} */
@@ -53,6 +58,7 @@ export class Stream {
   heard(name, data) {
     this.failures = 0;
     this.become("live");
+    if (name === "health") this.health = data;
     this.tell({ kind: "event", name, data });
   }
 
@@ -77,11 +83,13 @@ export class Stream {
     try {
       const answer = await fetch(HEALTH, { cache: "no-store", signal: AbortSignal.timeout(POLL_EVERY_MS) });
       const report = await answer.json();
+      if (!(report.status in STAYS)) throw new Error("this is no report");
       if (this.pollFailed) this.retryMs = 0; // somebody is there again, so the stream may be, too
       this.pollFailed = false;
       if (this.failures === 0) return;
       this.become("polling");
-      this.tell({ kind: "event", name: "health", data: healthOf(report) });
+      this.health = healthOf(report, this.health);
+      this.tell({ kind: "event", name: "health", data: this.health });
       this.tell({ kind: "event", name: "poll", data: {} });
     } catch {
       this.pollFailed = true;
@@ -106,10 +114,21 @@ export class Stream {
   }
 }
 
-/** What `/readyz` says, as the event `health` says it. @param {any} report */
-function healthOf(report) {
-  const { etcd, logStore, fires } = report.checks ?? {};
+/** What `/readyz` says, as the event `health` says it. @param {any} report @param {any} before as it was last told */
+function healthOf(report, before) {
+  if (!report.checks) return healthBy(report.status, before);
+  const { etcd, logStore, fires } = report.checks;
   const away = (/** @type {any} */ check) => (check?.state === "unreachable" ? "away" : "ok");
   const full = etcd?.endpoints?.some((/** @type {any} */ member) => member.alarms?.includes("NOSPACE"));
   return { etcd: full ? "full" : away(etcd), logStore: away(logStore), sinceMs: null, problem: report.problems?.[0] ?? null, fires };
+}
+
+/**
+ * The same where the manager does not know who asks, as while etcd is away for long, and tells its status alone. `unready`: etcd is away
+ * or full, or the manager's clock is off. What was told before stays where it may still be so.
+ * @param {string} status @param {any} before
+ */
+function healthBy(status, before) {
+  if (STAYS[status].includes(before?.etcd)) return { ...before, recovery: undefined };
+  return { ...NOTHING_WRONG, etcd: status === "unready" ? "unready" : "ok" };
 }

@@ -52,7 +52,7 @@ async function load(signal) {
   try {
     const { items } = await get("/workers", { signal });
     const { taking, live } = takers(items);
-    const isStale = status.health?.etcd === "away";
+    const isStale = ["away", "unready"].includes(status.health?.etcd);
     fill(byId("total"), isStale ? t("jobs.healthy.unknown") : t("workers.taking", { n: live, taking }));
     const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
     redraw(byId("workers"), !live && h("p", { class: "empty" }, t("workers.none")),
