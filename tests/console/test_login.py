@@ -116,6 +116,32 @@ async def test_logout_ends_the_session(guarded: Guarded) -> None:
     await expect(page).to_have_url(re.compile(r"/login\?back=%2F$"))
 
 
+async def test_logout_that_failed_is_said_and_the_page_stays(guarded: Guarded) -> None:
+    """Else the user leaves a browser in which the session is still open."""
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.log_in("alice", "/runs")
+    answer = {"detail": "nothing may be changed until etcd answers again"}
+    await page.route("**/api/v1/logout", lambda route: route.fulfill(status=409, json=answer), times=1)
+    await page.get_by_role("button", name="My account").click()
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page.locator("#toasts .tone-bad")).to_have_text(f"Log out: {answer['detail']}")
+    assert page.url.endswith("/runs")
+    assert len(guarded.manager.parts.directory.sessions) == 1
+    await page.get_by_role("button", name="My account").click()
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page).to_have_url(re.compile("/login$"))
+
+
+async def test_logout_from_a_session_that_is_over_leads_to_the_login(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.log_in("alice", "/runs")
+    over = {"detail": "log in again", "code": "login-needed"}
+    await page.route("**/api/v1/logout", lambda route: route.fulfill(status=401, json=over))
+    await page.get_by_role("button", name="My account").click()
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page).to_have_url(re.compile("/login"))
+
+
 async def test_another_tab_goes_on_without_a_login(guarded: Guarded) -> None:
     await guarded.person("alice", Role.VIEWER)
     page = await guarded.log_in("alice")

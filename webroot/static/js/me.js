@@ -1,10 +1,10 @@
 /** The caller in the bar: their name, the way to their account, the way out; places for those who may go there. */
-import { get, send } from "./api.js";
+import { ApiError, get, send } from "./api.js";
 import { now } from "./clock.js";
 import { caller, findCaller, isAdmin, isByLink, mayAnything } from "./caller.js";
 import { byId, fill, h, icon } from "./dom.js";
 import { on, status } from "./live/live.js";
-import { said } from "./notices.js";
+import { said, toast } from "./notices.js";
 import { redraw } from "./redraw.js";
 import { Refresher } from "./refresher.js";
 import { keepSecret } from "./secret.js";
@@ -67,7 +67,12 @@ function notesOf(me, asked) {
 }
 
 async function logOut() {
-  await send("POST", "/logout").catch(() => null); // a session that is over is what is wanted
+  try {
+    await send("POST", "/logout");
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status !== 401) return toast(`${t("me.out")}: ${error.message}`, "bad"); // a session that is over is what is wanted
+  }
   keepSecret("");
   window.location.assign("/login");
 }
