@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from urllib.parse import quote
 
@@ -12,8 +13,9 @@ from common.clock import SystemClock
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys
 from common.protocol.txn import Delete, Txn
-from tests.console.console import AXE, Console, choose, findings, overflow, settled
+from tests.console.console import AXE, Console, choose, findings, overflow, script_of_ours, settled
 from tests.support.cluster import Cluster
+from tests.support.waiting import wait_until
 
 
 async def test_search_and_filters_are_in_the_url_and_back_goes_back(
@@ -122,6 +124,60 @@ async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console
     await page.locator("#bulk").get_by_role("button", name="Delete").click()
     await dialog.get_by_role("button", name="Delete").click()
     await expect(rows).to_have_count(0)
+
+
+async def test_action_on_many_jobs_whose_answer_was_lost_is_not_done_twice(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    for one in (names := [f"{name}-a", f"{name}-b"]):
+        await cluster.save(one, "true", "@yearly")
+    page = await console.open(f"/jobs?q={name}", watched=False)
+    answers: list[bytes] = []
+
+    async def lose(route: Route) -> None:
+        answers.append(await (await route.fetch()).body())
+        await route.abort()
+
+    await page.route("**/api/v1/jobs/bulk", lose, times=1)
+    await page.get_by_label("Select all on this page").check()
+    await page.locator("#bulk").get_by_role("button", name="Run now").click()
+    button = page.get_by_role("dialog").get_by_role("button", name="Run now")
+    await button.click()
+    await expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("may or may not have been done")
+    async with page.expect_response("**/api/v1/jobs/bulk") as again:
+        await button.click()
+    await expect(page.locator("#toasts")).to_contain_text("2")
+    assert [await (await again.value).body()] == answers
+    assert (await again.value).headers["idempotency-replayed"] == "true"
+
+    async def have_run() -> bool:
+        return all([await cluster.runs(job=one) for one in names])
+
+    await wait_until(have_run, description="both have run")
+    assert [len(await cluster.runs(job=one)) for one in names] == [1, 1]
+
+
+async def test_jobs_of_which_no_answer_came_are_not_said_to_be_as_they_were(console: Console) -> None:
+    page = await console.open("/jobs")
+    calls: list[list[str]] = []
+
+    async def lose_the_second(route: Route) -> None:
+        calls.append(names := json.loads(route.request.post_data or "")["names"])
+        done = {"results": [{"name": one, "ok": True, "message": "paused", "changed": True} for one in names]}
+        await (route.fulfill(json=done) if len(calls) == 1 else route.fulfill(body="a proxy's"))
+
+    await page.route("**/api/v1/jobs/bulk", lose_the_second)
+    jobs = [{"name": f"no-{n}", "running": [], "revision": 1, "state": "enabled"} for n in range(250)]
+    await page.evaluate(
+        "async ([module, jobs]) => void (await import(module)).actOnAll('pause', jobs)",
+        [await script_of_ours(page, "actions_on_all.js"), jobs],
+    )
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Pause").click()
+    await expect(dialog).to_contain_text("100 jobs paused")
+    await expect(dialog).to_contain_text("100 jobs: whether it was done is not known.")
+    await expect(dialog).to_contain_text("50 jobs were not reached and stay as they are.")
+    assert len(calls) == 2
 
 
 async def test_all_that_match_are_acted_on_and_who_fails_is_named(

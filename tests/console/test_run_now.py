@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
+import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
+from tests.support.waiting import wait_until
 
 IN_A_WEEK = """() => {
   const then = new Date(Date.now() + 7 * 86400e3);
@@ -86,6 +88,55 @@ async def test_manager_that_is_out_of_reach_is_said_in_the_question(
     dialog = await open_dialog(page, options=False)
     await dialog.get_by_role("button", name="Run now").click()
     await expect(dialog.get_by_role("alert")).to_contain_text("The manager cannot be reached.")
+
+
+@pytest.mark.parametrize("lost_by", ["network", "proxy"])
+async def test_run_whose_answer_was_lost_is_asked_for_again_and_runs_once(
+    console: Console, cluster: Cluster, name: str, lost_by: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/jobs/{name}", watched=False)
+
+    async def lose(route: Route) -> None:
+        await route.fetch()
+        await (route.abort() if lost_by == "network" else route.fulfill(status=502, body="<h1>Bad Gateway</h1>"))
+
+    await page.route(f"**/api/v1/jobs/{name}/run", lose, times=1)
+    dialog = await open_dialog(page)
+    await dialog.get_by_role("button", name="Run now").click()
+    said = "The manager cannot be reached." if lost_by == "network" else "The manager answered with HTTP status 502."
+    await expect(dialog.get_by_role("alert")).to_have_text(
+        f"{said} This may or may not have been done. If you ask for the same again here, it is not done twice."
+    )
+    await console.shoot_all(page, f"run-now-lost-by-{lost_by}")
+    url = await ask(dialog)
+    (run,) = await requested(cluster, name, count=1)
+    assert url.endswith(quote(run))
+    await dialog.get_by_role("button", name="Close").last.click()
+
+    # Another wish is another run: with other words in the same dialog, and with the same in another one.
+    await page.route(f"**/api/v1/jobs/{name}/run", lose, times=1)
+    dialog = await open_dialog(page)
+    await dialog.get_by_role("button", name="Run now").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text(said)
+    await dialog.get_by_label("Reason").fill("another wish")
+    await ask(dialog)
+    await requested(cluster, name, count=3)
+
+
+async def requested(cluster: Cluster, name: str, *, count: int) -> list[str]:
+    """All runs of a job, once so many have ended."""
+
+    async def ended() -> list[str]:
+        return [str(run["id"]) for run in await cluster.runs(job=name)]
+
+    async def are_there() -> bool:
+        return len(await ended()) >= count
+
+    await wait_until(are_there, description=f"{count} have run")
+    runs = await ended()
+    assert len(runs) == count
+    return runs
 
 
 async def test_arguments_and_environment_reach_the_run(console: Console, cluster: Cluster, name: str) -> None:

@@ -4,6 +4,7 @@ import { askFor } from "./dialogs.js";
 import { h } from "./dom.js";
 import { onMany } from "./many.js";
 import { announce, note, toast } from "./notices.js";
+import { onlyOnce, saidOnce } from "./once.js";
 import { faultOf } from "./said.js";
 import { stamp } from "./stamp.js";
 import { number, t } from "./text.js";
@@ -37,23 +38,23 @@ export async function actOnAll(action, jobs) {
   const labels = action === "label" ? labelFields() : null;
   const problem = h("div", { role: "alert" }), progress = h("p", { class: "muted", role: "status" });
   const body = [h("p", {}, t(`ask.${action}.many`, { n: names.length })), listed(names), ...runsNamed(action, going), ...(labels?.nodes ?? why?.nodes ?? []), problem, progress];
-  const title = t(`action.${action}`);
-  /** @type {{results: import("./many.js").Result[], error: string} | null} */
+  const title = t(`action.${action}`), once = onlyOnce();
+  /** @type {import("./many.js").Came | null} */
   let came = null;
   const done = await askFor({
     title, body, action: title, tone, focus: labels?.focus ?? why?.input,
     send: async () => {
       note(problem, null);
       try {
-        came = await onMany(names, { action, reason: why?.input.value.trim() ?? "", ...labels?.read() }, (n) => {
+        came = await onMany(names, { action, reason: why?.input.value.trim() ?? "", ...labels?.read() }, once, (n) => {
           progress.textContent = t("bulk.progress", { done: number(n), n: names.length });
           return progress.isConnected;
         });
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        const text = error.errors.length ? error.errors.map(faultOf).join("; ") : error.message;
-        if (problem.isConnected) note(problem, text);
-        else toast(`${title}: ${text}`, "bad");
+        const faults = error.errors.map(faultOf).join("; ");
+        if (problem.isConnected) note(problem, faults || saidOnce(error));
+        else toast(`${title}: ${faults || error.message}`, "bad");
         return null;
       }
       return notDone(action, came, names.length);
@@ -64,20 +65,22 @@ export async function actOnAll(action, jobs) {
   return true;
 }
 
-/** What was not done of it, each by name; nothing: all of it was. @param {ManyAction} action @param {{results: import("./many.js").Result[], error: string}} came @param {number} asked */
-function notDone(action, { results, error }, asked) {
-  const failed = results.filter(({ ok }) => !ok), left = asked - results.length;
-  if (!failed.length && !left) return [];
+/** What was not done of it, each by name; nothing: all of it was. @param {ManyAction} action @param {import("./many.js").Came} came @param {number} asked */
+function notDone(action, { results, error, doubt }, asked) {
+  const failed = results.filter(({ ok }) => !ok), left = asked - results.length - doubt;
+  if (!failed.length && !left && !doubt) return [];
   return [
     h("p", {}, t(`done.${action}.many`, { n: results.length - failed.length })),
     failed.length > 0 && h("p", { class: "tone-bad" }, h("strong", {}, t("bulk.failed", { n: failed.length }))),
     failed.length > 0 && h("ul", { class: "named failed-ones" }, failed.map(({ name, message }) => h("li", {}, h("strong", {}, name), t("colon"), message))),
-    left > 0 && h("p", { class: "tone-bad" }, t("bulk.left", { n: left }), " ", error),
+    doubt > 0 && h("p", { class: "tone-bad" }, t("bulk.doubt", { n: doubt })),
+    left > 0 && h("p", { class: "tone-bad" }, t("bulk.left", { n: left })),
+    error && h("p", { class: "tone-bad" }, error),
   ];
 }
 
-/** @param {ManyAction} action @param {any[]} jobs @param {{results: import("./many.js").Result[], error: string}} came @param {number} asked */
-function tellDone(action, jobs, { results }, asked) {
+/** @param {ManyAction} action @param {any[]} jobs @param {import("./many.js").Came} came @param {number} asked */
+function tellDone(action, jobs, { results, doubt }, asked) {
   const of = new Map(results.map((one) => [one.name, one]));
   const done = jobs.filter(({ name }) => of.get(name)?.ok);
   wroteAll(done.flatMap((job) => writtenOf(action, job)));
@@ -85,7 +88,8 @@ function tellDone(action, jobs, { results }, asked) {
   const changed = done.filter(({ name, state }) => state !== "broken" && of.get(name)?.changed);
   if (action === "pause" || action === "delete" || action === "label") sayDone(action, changed.map(({ name }) => name), text, action === "label" ? Object.fromEntries(changed.map(({ name, revision }) => [name, revision])) : {});
   else if (done.length) toast(text);
-  if (results.length < asked) announce(t("bulk.left", { n: asked - results.length }));
+  const left = asked - results.length - doubt;
+  if (doubt || left) announce([doubt && t("bulk.doubt", { n: doubt }), left && t("bulk.left", { n: left })].filter(Boolean).join(" "));
 }
 
 /** What many are at now is not told, but it is newer than what they were. @param {ManyAction} action @param {any} job */

@@ -8,20 +8,25 @@ import { t } from "./text.js";
 const BASE = "/api/v1";
 /** Longer than a manager takes to begin an answer: then nobody is at the other end, though the connection has not said so. */
 const PATIENCE_MS = 60_000;
+/** POSTs that change nothing. */
+const ASKS = /^\/(login|jobs\/check|schedule\/preview|forecast\/spread|crontab\/preview)$/;
+/** What a manager says of a call that may have been carried out, or is going on. */
+const IN_DOUBT = ["timeout", "idempotency-in-progress"];
 
 /** @typedef {{field: string, message: string, remedy: string}} FieldError */
 
 export class ApiError extends Error {
   /**
    * @param {string} message
-   * @param {{status?: number, code?: string, errors?: FieldError[], body?: any}} [details] status 0: nobody answered
+   * @param {{status?: number, code?: string, errors?: FieldError[], body?: any, isInDoubt?: boolean}} [details] status 0: nobody answered; `isInDoubt`: it may have been done
    */
-  constructor(message, { status = 0, code = "unreachable", errors = [], body = null } = {}) {
+  constructor(message, { status = 0, code = "unreachable", errors = [], body = null, isInDoubt = false } = {}) {
     super(message);
     this.status = status;
     this.code = code;
     this.errors = errors;
     this.body = body;
+    this.isInDoubt = isInDoubt;
   }
 
   /** Whether the same call may have an answer later, without any event that says so: a server was away, or too slow. */
@@ -62,22 +67,28 @@ export async function send(method, path, options = {}) {
 async function sendOnce(method, path, { body, headers = {}, signal }) {
   const sent = body === undefined ? {} : { body: JSON.stringify(body) };
   const type = body === undefined ? {} : { "Content-Type": "application/json" };
+  const mayBeDone = method !== "GET" && !ASKS.test(path);
+  const lost = (/** @type {string} */ what) => (mayBeDone ? t("error.doubt", { what }) : what);
   let answer, text;
   try {
     answer = await answered(BASE + path, { method, headers: { ...type, ...ours(method), ...headers }, ...sent }, signal);
     text = await answer.text();
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(t("error.unreachable"));
+    throw new ApiError(lost(t("error.unreachable")), { isInDoubt: mayBeDone });
   }
   const document = await inWords(parsed(text));
   if (answer.status !== 401) loggedIn();
   if (answer.ok && document !== undefined) return document;
-  throw new ApiError(document?.detail ?? t("error.status", { status: String(answer.status) }), {
+  const code = document?.code ?? "no-json";
+  const isLost = !document?.detail && !(answer.status >= 400 && answer.status < 500); // a proxy says so, which does not know what was done
+  const other = t("error.status", { status: String(answer.status) });
+  throw new ApiError(document?.detail ?? (isLost ? lost(other) : other), {
     status: answer.status,
-    code: document?.code ?? "no-json",
+    code,
     errors: document?.errors ?? [],
     body: document ?? null,
+    isInDoubt: mayBeDone && (isLost || IN_DOUBT.includes(code)),
   });
 }
 

@@ -8,6 +8,7 @@ import { selectorOf, spelled } from "../labels.js";
 import { encoded, jobUrl, runUrl } from "../links.js";
 import { on } from "../live/live.js";
 import { note, toast } from "../notices.js";
+import { onlyOnce } from "../once.js";
 import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
@@ -164,6 +165,7 @@ const SILENCES = [
 ];
 
 function newSilence() {
+  const once = onlyOnce();
   return askFields({
     title: t("silence.new"), action: t("silence.make"),
     fields: [
@@ -174,7 +176,8 @@ function newSilence() {
     ],
     send: async ({ jobs, labels, hours, reason }) => {
       const chosen = listed(jobs).length ? { jobs: listed(jobs) } : { labels: selectorOf(labels) };
-      await send("POST", "/silences", { body: { ...chosen, hours: Number(hours), ...(reason.trim() ? { reason: reason.trim() } : {}) } });
+      const body = { ...chosen, hours: Number(hours), ...(reason.trim() ? { reason: reason.trim() } : {}) };
+      await send("POST", "/silences", { body, headers: once(body) });
       toast(t("silence.made"));
     },
   });

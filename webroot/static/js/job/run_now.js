@@ -5,6 +5,7 @@ import { askFor } from "../dialogs.js";
 import { fill, h, icon } from "../dom.js";
 import { runUrl } from "../links.js";
 import { announce, note, toast } from "../notices.js";
+import { onlyOnce, saidOnce } from "../once.js";
 import { faultOf } from "../said.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
@@ -15,7 +16,7 @@ const FIELDS = ["args", "env", "at", "dedupeKey", "dedupeSeconds", "reason"];
 /** @param {string} name @returns {Promise<boolean>} whether a run was asked for */
 export function runNow(name) {
   const problem = h("div", { role: "alert" });
-  const inputs = makeInputs();
+  const inputs = makeInputs(), once = onlyOnce();
   const options = h("details", { class: "options-of" }, h("summary", {}, t("run.now.options")), h("div", { class: "fields-of" }, FIELDS.filter(isOffered).map((field) => labelled(field, inputs[field]))));
   return askFor({
     title: `${t("action.run")}: ${name}`,
@@ -26,13 +27,13 @@ export function runNow(name) {
       const { body, faults } = read(inputs);
       if (faults.length) return complain(faults, options, problem, t("run.now.mend"));
       try {
-        const answer = await send("POST", `${jobPath(name)}/run`, { body });
+        const answer = await send("POST", `${jobPath(name)}/run`, { body, headers: once(body) });
         if (!problem.isConnected) toast(said(answer)); // the dialog was closed meanwhile
         return told(answer);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
         if (!problem.isConnected) toast(`${t("action.run")}: ${error.message}`, "bad");
-        return complain(error.errors, options, problem, error.message);
+        return complain(error.errors, options, problem, saidOnce(error));
       }
     },
   });

@@ -2,10 +2,11 @@
 import { actOnAll } from "../actions_on_all.js";
 import { ApiError, jobPath, send } from "../api.js";
 import { offered } from "../caller.js";
-import { ask } from "../dialogs.js";
-import { delegate, h, icon } from "../dom.js";
+import { askFor } from "../dialogs.js";
+import { delegate, fill, h, icon } from "../dom.js";
 import { jobUrl, runUrl } from "../links.js";
-import { toast } from "../notices.js";
+import { said, toast } from "../notices.js";
+import { onlyOnce, saidOnce } from "../once.js";
 import { uncoloured } from "../printed.js";
 import { redraw } from "../redraw.js";
 import { silenceAll } from "../silencing.js";
@@ -133,22 +134,36 @@ const ON_ALL = {
   silence: silenceAll,
 };
 
-/** @param {string[]} names */
+/** Those that fail stay asked for in the dialog. @param {string[]} names @returns {Promise<boolean>} whether a run was asked for */
 async function runAll(names) {
-  const body = [h("p", {}, t("overview.ask.again", { n: names.length })), h("p", { class: "named" }, names.slice(0, 10).join(", "), names.length > 10 && ` ${t("ask.more", { n: names.length - 10 })}`)];
-  if ((await ask({ title: t("overview.again"), body, action: t("overview.again") })) === null) return false;
-  const waiting = [...names];
-  const refused = /** @type {string[]} */ ([]);
+  const problem = h("div", { role: "alert" }), title = t("overview.again"), once = onlyOnce();
+  const body = [h("p", {}, t("overview.ask.again", { n: names.length })), h("p", { class: "named" }, names.slice(0, 10).join(", "), names.length > 10 && ` ${t("ask.more", { n: names.length - 10 })}`), problem];
+  let left = names;
+  await askFor({ title, body, action: title, send: async () => {
+    fill(problem);
+    const asked = left.length, refused = await runEach(left, once);
+    left = [...refused.keys()];
+    if (left.length < asked) toast(t("overview.done.again", { n: asked - left.length }));
+    for (const [name, error] of [...refused].slice(0, 5)) {
+      if (problem.isConnected) problem.append(said(`${name}${t("colon")}${saidOnce(error)}`, "bad"));
+      else toast(`${name}${t("colon")}${error.message}`, "bad");
+    }
+    return left.length ? null : [];
+  } });
+  return left.length < names.length;
+}
+
+/** Some at a time. @param {string[]} names @param {import("../once.js").Once} once @returns {Promise<Map<string, ApiError>>} those of which no run was asked for, and why */
+async function runEach(names, once) {
+  const waiting = [...names], refused = new Map();
   const work = async () => {
     for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
-      await send("POST", `${jobPath(name)}/run`, { body: {} }).catch((error) => {
+      await send("POST", `${jobPath(name)}/run`, { body: {}, headers: once(name) }).catch((error) => {
         if (!(error instanceof ApiError)) throw error;
-        refused.push(`${name}: ${error.message}`);
+        refused.set(name, error);
       });
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  toast(t("overview.done.again", { n: names.length - refused.length }), refused.length < names.length ? "ok" : "bad");
-  refused.slice(0, 5).forEach((text) => toast(text, "bad"));
-  return true;
+  return refused;
 }

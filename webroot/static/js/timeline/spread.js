@@ -1,9 +1,11 @@
 /** Spreading jobs: seen first, job by job and for the schedule as a whole, then saved in one step. */
-import { ApiError, send } from "../api.js";
+import { ApiError } from "../api.js";
 import { fill, h, hold, isHeld } from "../dom.js";
 import { duration } from "../durations.js";
 import { jobUrl } from "../links.js";
+import { actOn } from "../many.js";
 import { announce, said } from "../notices.js";
+import { onlyOnce } from "../once.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { sayDone } from "../undo.js";
@@ -26,10 +28,11 @@ export function preview(place, told, of) {
   const problem = h("div", { role: "alert" });
   const button = h("button", { type: "button", class: "btn btn-primary" }, t("spread.save", { n: changed.length }));
   const back = h("button", { type: "button", class: "btn btn-plain", onclick: of.back }, t("spread.back"));
+  const once = onlyOnce();
   button.addEventListener("click", async () => {
     if (isHeld(button)) return;
     hold(button, true);
-    await of.tried(() => save(place, changed, of));
+    await of.tried(() => save(place, changed, of, once));
     hold(button, false);
   });
   const schedule = (/** @type {any} */ of, /** @type {any} */ one) => [h("code", {}, codeOf(of)), h("div", { class: "sub" }, of.words === of.cronExpr ? null : of.words, zoneOf(one))];
@@ -47,16 +50,16 @@ export function preview(place, told, of) {
   (changed.length ? button : back).focus();
 }
 
-/** @param {HTMLElement} place @param {any[]} changed @param {Of} of */
-async function save(place, changed, { wish, saved: hasSaved }) {
+/** @param {HTMLElement} place @param {any[]} changed @param {Of} of @param {import("../once.js").Once} once */
+async function save(place, changed, { wish, saved: hasSaved }, once) {
   const revisions = Object.fromEntries(changed.map(({ name, revision }) => [name, revision])), names = Object.keys(revisions);
   /** @type {{name: string, ok: boolean, changed?: boolean, message: string}[]} */
   const results = [];
   for (let at = 0; at < names.length; at += A_SAVE) {
     const some = names.slice(at, at + A_SAVE);
     try {
-      const body = { action: "spread", names: some, revisions: Object.fromEntries(some.map((name) => [name, revisions[name]])), ...wish };
-      results.push(...(await send("POST", "/jobs/bulk", { body })).results);
+      const ofSome = { action: "spread", revisions: Object.fromEntries(some.map((name) => [name, revisions[name]])), ...wish };
+      results.push(...(await actOn(some, ofSome, once)));
     } catch (error) {
       if (!at || !(error instanceof ApiError)) throw error;
       results.push(...names.slice(at).map((name) => ({ name, ok: false, message: error.message }))); // those before are saved
