@@ -86,6 +86,19 @@ async def test_version_is_restored_unless_the_job_was_changed_meanwhile(
     await expect(rows.nth(0)).to_contain_text("restored")
 
 
+async def test_deleted_job_is_not_restored_over_one_that_was_made_since(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "echo old", "@yearly")
+    await cluster.post("/job/delete", name=name)
+    page = await console.open(f"/jobs/{name}")
+    await page.locator("#versions").get_by_role("button", name="Restore").click()
+    await cluster.save(name, "echo new", "@yearly")
+    await page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    await expect(page.locator("#toasts")).to_contain_text("Not restored: the job was changed in the meantime.")
+    assert (await cluster.get(f"/api/v1/jobs/{name}"))["spec"]["command"] == "echo new"
+
+
 async def test_deleted_job_is_at_its_address_and_comes_back(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "echo back again", "@yearly")
     await cluster.post("/job/delete", name=name)

@@ -125,7 +125,7 @@ export class Versions {
       const title = t("versions.restore");
       const body = [h("p", {}, t(current ? "ask.restore" : "ask.restore.deleted", { name: this.name, revision: String(revision) })), changes && differences(title, changes)];
       if ((await ask({ title: `${title}: ${this.name}`, body, action: title })) === null) return;
-      const headers = current ? { "If-Match": `"${current.revision}"` } : {};
+      const headers = current ? { "If-Match": `"${current.revision}"` } : { "If-None-Match": "*" };
       const { job, changed } = await send("POST", `${this.path}/${revision}/restore`, { body: {}, headers: /** @type {any} */ (headers) });
       wrote(this.name, job?.revision);
       toast(t(changed ? "done.restore" : "done.restore.same", { name: this.name, revision: String(revision) }));
