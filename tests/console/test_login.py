@@ -335,7 +335,7 @@ async def test_administrator_says_who_may_do_what(guarded: Guarded) -> None:
     await expect(page.locator("#users")).to_contain_text("root")
     await page.get_by_role("button", name="New user").click()
     await page.get_by_label("User name").fill("carol")
-    await page.get_by_label("Groups", exact=True).fill(f"billing, {MARKUP}")
+    await page.get_by_label("Groups", exact=True).fill(f"billing\n{MARKUP}")
     await page.get_by_role("button", name="Add").click()
     await expect(page.locator("#users")).to_contain_text("carol")
     await page.get_by_role("button", name="New binding").click()
@@ -360,6 +360,28 @@ async def test_administrator_says_who_may_do_what(guarded: Guarded) -> None:
     assert "owned" not in await page.title()
     await expect(page.locator("#users")).to_contain_text(MARKUP)
     await looks_good(guarded.console, page, "access")
+
+
+async def test_groups_whose_names_have_commas_stay_as_they_are(guarded: Guarded) -> None:
+    """As a directory names them: what is split at a comma would give the rights of other groups."""
+    groups = ["CN=ops,DC=example", "OU=a, b", "billing"]
+    await guarded.person("root", Role.ADMIN)
+    await guarded.person("carol", groups=groups)
+    page = await guarded.log_in("root", "/access")
+    await page.get_by_role("button", name="Groups: carol").click()
+    await expect(page.get_by_label("Groups", exact=True)).to_have_value("\n".join(groups))
+    await guarded.console.shoot(page, "access-groups")
+    await page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    await expect(page.locator("#toasts")).to_contain_text("carol")
+    directory = guarded.manager.parts.directory
+    assert list(directory.users["carol"].record.groups) == groups
+
+    await page.get_by_role("button", name="New user").click()
+    await page.get_by_label("User name").fill("dave")
+    await page.get_by_label("Groups", exact=True).fill(f" {groups[0]} \n\n{groups[2]}")
+    await page.get_by_role("button", name="Add").click()
+    await expect(page.locator("#users")).to_contain_text("dave")
+    assert list(directory.users["dave"].record.groups) == [groups[0], groups[2]]
 
 
 async def test_answer_to_what_was_asked_before_is_not_shown_over_a_newer_one(guarded: Guarded) -> None:

@@ -50,4 +50,7 @@ function inputOf({ name, hint, type = "text", value = "", options, attributes = 
 }
 
 /** Texts as they are written in a field: separated by commas or lines. @param {string} text */
-export const listed = (text) => text.split(/[,\n]/).map((one) => one.trim()).filter(Boolean);
+export const listed = (text) => linesOf(text.replaceAll(",", "\n"));
+
+/** The same of texts that may have commas. @param {string} text */
+export const linesOf = (text) => text.split("\n").map((one) => one.trim()).filter(Boolean);

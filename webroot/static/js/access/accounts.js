@@ -1,6 +1,6 @@
 /** Users and service accounts. */
 import { send } from "../api.js";
-import { askFields, listed } from "../asking.js";
+import { askFields, linesOf } from "../asking.js";
 import { h } from "../dom.js";
 import { encoded } from "../links.js";
 import { toast } from "../notices.js";
@@ -8,6 +8,8 @@ import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { shownOnce } from "../token.js";
 import { removal, table } from "../tables.js";
+
+const GROUPS = { name: "groups", label: t("column.groups"), hint: t("access.groups.hint"), type: "lines", attributes: { spellcheck: false } };
 
 /** @param {any[]} users */
 export function usersTable(users) {
@@ -48,10 +50,10 @@ export function newUser() {
     fields: [
       { name: "name", label: t("login.name"), attributes: { maxlength: 128, autocapitalize: "none", spellcheck: false } },
       { name: "password", label: t("login.password"), type: "password", hint: t("access.user.password.hint"), attributes: { autocomplete: "new-password", maxlength: 256 } },
-      { name: "groups", label: t("column.groups"), hint: t("access.groups.hint") },
+      GROUPS,
     ],
     send: async ({ name, password, groups }) => {
-      await send("POST", "/users", { body: { name: name.trim(), groups: listed(groups), ...(password ? { password } : {}) } });
+      await send("POST", "/users", { body: { name: name.trim(), groups: linesOf(groups), ...(password ? { password } : {}) } });
       toast(t("access.made", { what: name.trim() }));
     },
   });
@@ -71,8 +73,8 @@ export function changeUser(what, user) {
       return askFields({ title, action, fields: [{ name: "password", label: t("account.password.new"), type: "password", hint: t("account.password.hint"), attributes: { autocomplete: "new-password", maxlength: 256 } }],
         send: ({ password }) => patch({ password }) });
     case "groups":
-      return askFields({ title, action, fields: [{ name: "groups", label: t("column.groups"), hint: t("access.groups.hint"), value: user.groups.join(", ") }],
-        send: ({ groups }) => patch({ groups: listed(groups) }) });
+      return askFields({ title, action, fields: [{ ...GROUPS, value: user.groups.join("\n") }],
+        send: ({ groups }) => patch({ groups: linesOf(groups) }) });
     default:
       return askFields({ title, action: t(`access.user.${what}`), tone: what === "disable" ? "danger" : "primary", intro: [h("p", {}, t(what === "disable" ? "access.disable.ask" : "access.enable.ask"))], fields: [],
         send: () => patch({ disabled: what === "disable" }) });
