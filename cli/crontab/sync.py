@@ -13,7 +13,7 @@ import argparse
 import itertools
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
@@ -38,6 +38,8 @@ _COMPARED: Final = 200
 _CRONS_PATH: Final = "/usr/bin:/bin"
 _CRON_RUNS_IT: Final = "cron runs its line of the crontab"
 _LINE_IS_GONE: Final = "its line of the crontab is gone"
+_Pairs = Callable[[Sequence[LineOutcome], Mapping[str, Document]], Iterable[tuple[LineOutcome, str]]]
+"""Lines, and jobs that may be theirs, of those that are left."""
 
 
 def sync(arguments: argparse.Namespace) -> int:
@@ -81,15 +83,18 @@ def sync(arguments: argparse.Namespace) -> int:
         if not arguments.dry_run and (arguments.takeover or arguments.give_back):
             takeover = Takeover(client, source, text, daemon=daemon)
             problems += _change_hands(client, takeover, outcomes, arguments)
+        if not arguments.give_back:
+            problems += _run_by_nobody(outcomes, report.steps)
     return ExitStatus.NO if problems else report.status
 
 
 def renamed(outcomes: Sequence[LineOutcome], rows: Mapping[str, Row]) -> list[LineOutcome]:
     """The outcomes, each line with the name of the job that it has, whatever has come, or gone, above and below it.
 
-    ``rows``: the jobs of this crontab. A line has the job of its name and command, else the one of its command, else
-    the one of its name. A line whose name is not a comment's else changes the job, left over, whose command is most
-    alike; of the same time, unless etcron runs the line, which so has a job. Any other is new.
+    ``rows``: the jobs of this crontab. A line has the job of its command, user and time, else the one of its name and
+    command, else the one of its command, else the one of its name. A line whose name is not a comment's else changes
+    the job, left over, whose command is most alike; of the same time, unless etcron runs the line, which so has a job.
+    Any other is new. What etcron runs comes first to the jobs that are enabled, and only last to others.
     """
     jobs = [one for one in outcomes if one.document is not None]
     names = _kept(jobs, {name: dict(row.get("spec") or {}) for name, row in rows.items()})
@@ -108,33 +113,25 @@ def renamed(outcomes: Sequence[LineOutcome], rows: Mapping[str, Row]) -> list[Li
 def _kept(jobs: Sequence[LineOutcome], left: dict[str, Document]) -> dict[int, str]:
     """The names of the jobs that are there, by the number of the line; what no line has stays ``left``."""
     found: dict[int, str] = {}
-
-    def take(one: LineOutcome, name: str) -> None:
-        if name in left and one.line.number not in found:
-            found[one.line.number] = name
-            del left[name]
-
-    for one in jobs:
-        if one.name in left and _what(left[one.name]) == _what(one.document or {}):
-            take(one, one.name)
-    of_command = defaultdict[object, list[str]](list)
-    for name, spec in left.items():
-        of_command[_what(spec)].append(name)
-    for one in jobs:
-        for name in of_command.get(_what(one.document or {}), ()):
-            take(one, name)
-    for one in jobs:
-        take(one, one.name)
-    for one, name in _alike([one for one in jobs if one.line.number not in found and not one.is_named], left):
-        take(one, name)
+    enabled = {name for name, spec in left.items() if spec.get("enabled") is not False}
+    taken, crons = [one for one in jobs if _is_taken(one)], [one for one in jobs if not _is_taken(one)]
+    turns = [(taken, enabled), (crons, set(left)), (taken, set(left))]
+    ways = [(lines, names, key) for keys in _KEYS for lines, names in turns for key in keys]
+    ways += [(lines, names, _alike) for lines, names in turns]
+    for lines, names, pairs in ways:
+        still = [one for one in lines if one.line.number not in found]
+        for one, name in pairs(still, {name: spec for name, spec in left.items() if name in names}):
+            if name in left and one.line.number not in found:
+                found[one.line.number] = name
+                del left[name]
     return found
 
 
 def _alike(lines: Sequence[LineOutcome], left: Mapping[str, Document]) -> list[tuple[LineOutcome, str]]:
-    """Lines, and jobs whose commands are like theirs; the most alike first."""
+    """Lines without a comment, and jobs whose commands are like theirs; the most alike first."""
     pairs = [
         (ratio, one.line.number, name, one)
-        for one in lines[:_COMPARED]
+        for one in [one for one in lines if not one.is_named][:_COMPARED]
         for name, spec in list(left.items())[:_COMPARED]
         if _is_taken(one) or (one.document or {}).get("cronExpr") == spec.get("cronExpr")
         if (ratio := SequenceMatcher(None, _what(one.document or {})[0], _what(spec)[0]).ratio()) >= _ALIKE
@@ -149,6 +146,28 @@ def _is_taken(one: LineOutcome) -> bool:
 def _what(spec: Mapping[str, Any]) -> tuple[str, str]:
     """What a job runs, and as whom."""
     return str(spec.get("command") or ""), str(spec.get("user") or "")
+
+
+def _when(spec: Mapping[str, Any]) -> tuple[str, str]:
+    return str(spec.get("cronExpr") or ""), str(spec.get("timezone") or "")
+
+
+def _by(key: Callable[[str, Document], object]) -> _Pairs:
+    """Lines, and jobs with the same key, of name and document."""
+
+    def pairs(lines: Sequence[LineOutcome], left: Mapping[str, Document]) -> Iterable[tuple[LineOutcome, str]]:
+        of_key = defaultdict[object, list[str]](list)
+        for name, spec in left.items():
+            of_key[key(name, spec)].append(name)
+        return ((one, name) for one in lines for name in of_key.get(key(one.name, one.document or {}), ()))
+
+    return pairs
+
+
+_KEYS: Final = (
+    (_by(lambda name, spec: (name, _what(spec), _when(spec))), _by(lambda _, spec: (_what(spec), _when(spec)))),
+    (_by(lambda name, spec: (name, _what(spec))), _by(lambda _, spec: _what(spec)), _by(lambda name, _: name)),
+)
 
 
 def _owned_by(owner: str) -> Mapping[str, str]:
@@ -230,6 +249,18 @@ def _pause(client: Client, names: Iterable[str], why: str) -> list[str]:
             warn([f"{name}: not paused: {error}"])
             failed.append(name)
     return failed
+
+
+def _run_by_nobody(outcomes: Sequence[LineOutcome], steps: Mapping[str, Step]) -> list[str]:
+    """The jobs of lines that are out of the crontab, paused since this sync."""
+    paused = {name for name, step in steps.items() if step.state_after == "paused" and step.state_before != "paused"}
+    idle = [one for one in outcomes if _is_taken(one) and one.name in paused]
+    warn(
+        f"line {one.line.number} is out of the crontab, and its job is paused: neither runs it; "
+        f"etcron job resume {one.name}"
+        for one in idle
+    )
+    return [one.name for one in idle]
 
 
 def _change_hands(

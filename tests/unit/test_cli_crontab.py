@@ -185,6 +185,44 @@ def test_a_line_keeps_its_job_whatever_comes_and_goes_beside_it(edited: str, run
     assert {name if name in runs else name.rpartition("-")[0]: command for name, command in found.items()} == runs
 
 
+@pytest.mark.parametrize(
+    ("before", "edited", "kept"),
+    [
+        pytest.param(f"{TAKEN}0 1 * * * x", f"0 13 * * * x\n{TAKEN}0 1 * * * x", {2: 1}, id="another one came above"),
+        pytest.param(f"{TAKEN}0 1 * * * x", f"0 1 * * * x\n{TAKEN}0 1 * * * x", {2: 1}, id="its double came above"),
+        pytest.param(f"0 1 * * * x\n{TAKEN}0 2 * * * x", f"{TAKEN}0 2 * * * x", {1: 2}, id="the one above is gone"),
+        pytest.param(
+            f"0 1 * * * x\n{TAKEN}0 2 * * * x", f"{TAKEN}0 3 * * * x", {1: 2}, id="the one above is gone, other time"
+        ),
+        pytest.param(
+            f"{TAKEN}0 1 * * * x\n0 13 * * * x", f"{TAKEN}0 13 * * * x\n0 13 * * * x", {1: 1, 2: 2},
+            id="it has the time of another one now",
+        ),
+        pytest.param(
+            f"# n\n{TAKEN}0 1 * * * x", f"# m\n0 13 * * * x\n# n\n{TAKEN}0 1 * * * x --new", {4: 2},
+            id="its command has changed, and another one has it",
+        ),
+    ],
+)  # fmt: skip
+def test_a_line_that_etcron_runs_keeps_its_job_beside_others_of_its_command(
+    before: str, edited: str, kept: dict[int, int]
+) -> None:
+    """``kept``: the line that the line was before; the job of a taken one is enabled."""
+
+    def jobs(text: str) -> list[LineOutcome]:
+        lines = read_lines(text, system=False, taken=True)
+        return [one for one in translate(lines, timezone="UTC", labels={}, by_comment=True) if one.document]
+
+    there = jobs(before)
+    names = {one.line.number: one.name for one in there}
+    rows = {
+        one.name: {"spec": {**(one.document or {}), "enabled": isinstance(one.line, Entry) and one.line.taken}}
+        for one in there
+    }
+    found = {one.line.number: one.name for one in renamed(jobs(edited), rows)}
+    assert {number: found[number] for number in kept} == {number: names[was] for number, was in kept.items()}
+
+
 def test_a_line_that_etcron_has_taken_over_is_a_comment_but_to_sync() -> None:
     text = f"{TAKEN}0 1 * * * /bin/x\n{TAKEN}# no entry\n0 2 * * * /bin/y\n"
     assert [str(one.result) for one in _translated(text)] == ["comment", "comment", "job"]

@@ -173,6 +173,15 @@ async def test_a_job_that_somebody_paused_after_its_takeover_stays_paused(etcron
     assert (await states(etcron))["nightly-backup"] == "paused"
 
 
+async def test_a_line_out_of_the_crontab_whose_job_is_new_is_told_of_once(etcron: Etcron, write: Write) -> None:
+    path = write("tab", f"# Nightly backup\n{TAKEN}{BACKUP}\n")
+    told = await etcron(*sync(path))
+    assert told.status == ExitStatus.NO
+    assert "line 2 is out of the crontab, and its job is paused: neither runs it" in told.err
+    assert "etcron job resume nightly-backup" in told.err
+    await etcron.ok(*sync(path))
+
+
 async def test_a_crontab_that_changes_meanwhile_is_not_overwritten(
     etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
