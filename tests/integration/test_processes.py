@@ -8,11 +8,13 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.support.descriptors import descriptors
 from tests.support.guarding import sleeping
+from tests.support.waiting import wait_until
 from worker.machine import marked, processes
 from worker.machine.marked import find_leftovers
 from worker.machine.processes import all_processes, read_process, send
@@ -133,3 +135,60 @@ def test_what_has_left_the_group_and_dropped_its_marks_is_found_by_its_session(i
             os.kill(left, signal.SIGKILL)
             os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
         assert first.pid not in {one.pid for one in find_leftovers(instance, leaders={first.pid: run})}, "it is dead"
+
+
+_SHARES = (
+    "import os, signal\n"
+    "def begin(user, marks):\n"
+    "    if (pid := os.fork()): return pid\n"
+    "    os.setresuid(user, user, user)\n"
+    "    os.execve('/bin/sleep', ['sleep', '300'], marks)\n"
+    "marks = {{'ETCRON_INSTANCE': '{instance}', 'ETCRON_RUN_ID': 'job@1#1'}}\n"
+    "print(*[begin(user, marks if marked else {{}}) for user, marked in {members}], flush=True)\n"
+    "{leader}"
+)
+_STAYS, _GOES = "signal.pause()", "os._exit(0)"
+_ROOT, _WEB = 0, 33
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start commands as another user")
+@pytest.mark.parametrize(
+    ("leader", "leader_is_marked", "members", "found"),
+    [
+        pytest.param(_STAYS, False, [(_WEB, True), (_ROOT, False), (34, False)], [0], id="another user's session"),
+        pytest.param(_GOES, False, [(_WEB, True), (_ROOT, False), (34, False)], [0], id="a session without a leader"),
+        pytest.param(_STAYS, False, [(_ROOT, True), (_ROOT, False)], [0], id="what a user has become root by"),
+        pytest.param(_STAYS, False, [(_WEB, True), (_WEB, False)], [0, 1], id="its user's other processes"),
+        pytest.param(_GOES, False, [(_ROOT, True), (_ROOT, False)], [0, 1], id="the first process has ended"),
+        pytest.param(_STAYS, True, [(_ROOT, False), (_WEB, False)], [0, 1], id="root's job"),
+    ],
+)
+async def test_attack_forged_marks_in_a_session_of_others_are_of_the_forgers_processes_alone(
+    leader: str, members: list[tuple[int, bool]], found: list[int], *, leader_is_marked: bool
+) -> None:
+    instance = f"shared-{os.getpid()}"
+    marks = {"ETCRON_INSTANCE": instance, "ETCRON_RUN_ID": "job@1#1"} if leader_is_marked else {}
+    program = _SHARES.format(instance=instance, members=members, leader=leader)
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program], env=marks, stdout=subprocess.PIPE, start_new_session=True
+    ) as first:
+        assert first.stdout is not None
+        pids = [int(pid) for pid in first.stdout.readline().split()]
+        try:
+            if leader == _GOES:
+                await wait_until(lambda: _is_dead(first.pid), description="the session has no leader")
+            await wait_until(lambda: all(map(_sleeps, pids)), description="what was forked has begun")
+            seen = {one.pid for one in find_leftovers(instance)} - {first.pid}
+            assert seen == {pids[place] for place in found}
+        finally:
+            for pid in (*pids, first.pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _is_dead(pid: int) -> bool:
+    process = read_process(pid)
+    return process is not None and process.dead
+
+
+def _sleeps(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text() == "sleep\n"

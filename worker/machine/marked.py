@@ -3,17 +3,27 @@
 Every process that a run starts inherits ``ETCRON_INSTANCE`` and ``ETCRON_RUN_ID``. With each marked process go the
 other members of its session, for a command may have cleared its environment; but never this process, its ancestors
 or its own session (a job may start a worker), nor who shares an ancestor's session without a mark.
+
+Anybody may begin a process with forged marks, also in a session of others: a web server's, or as root by sudo. So
+marks reach only what their process could end itself, its own user's; root's only where the first process of the
+session, which is root's and has the marks, vouches for all of it, or has ended. Where a run's first process is known,
+its session needs no marks.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
-from worker.machine.processes import Process, all_processes, read_process, run_mark
+from worker.machine.processes import Process, all_processes, read_process, real_user, run_mark
 
+_ROOT: Final = 0
+_ANY: Final = -1
+"""In place of a user: whoever it is."""
 _NOBODY: Mapping[int, str] = MappingProxyType({})
 
 
@@ -39,11 +49,17 @@ def find_leftovers(instance: str, run_id: str | None = None, *, leaders: Mapping
     others = [process for process in processes if process.session != own_session and process.pid not in spared]
     marked = {process.pid: found for process in others if (found := _marked(process, instance)) is not None}
     of_own_line = {process.session for process in processes if process.pid in spared}
-    sessions = {process.session: mark for process, mark in marked.values() if process.session not in of_own_line}
+    sessions = _sessions(
+        (one for one in marked.values() if one[0].session not in of_own_line), {process.pid for process in processes}
+    )
 
     def run_of(process: Process) -> str | None:
         led_by = leaders.get(process.group) or leaders.get(process.session)
-        return led_by or (marked[process.pid][1] if process.pid in marked else sessions.get(process.session))
+        if led_by or process.pid in marked:
+            return led_by or marked[process.pid][1]
+        if (by_user := sessions.get(process.session)) is None:
+            return None
+        return by_user.get(_ANY) or by_user.get(real_user(process.pid))
 
     now = [marked[process.pid][0] if process.pid in marked else process for process in others]
     return [
@@ -62,6 +78,18 @@ def _marked(process: Process, instance: str) -> tuple[Process, str] | None:
     mark = run_mark(process.pid, instance)
     now = None if mark is None else read_process(process.pid)
     return None if mark is None or now is None or now.started != process.started else (now, mark)
+
+
+def _sessions(marked: Iterable[tuple[Process, str]], living: Container[int]) -> Mapping[int, Mapping[int | None, str]]:
+    """By session, the runs that its members of a user belong to."""
+    found = defaultdict[int, dict[int | None, str]](dict)
+    for process, mark in marked:
+        user = real_user(process.pid)
+        if user == _ROOT and process.pid == process.session:
+            found[process.session][_ANY] = mark
+        elif user is not None and (user != _ROOT or process.session not in living):
+            found[process.session][user] = mark
+    return found
 
 
 def _own_line(processes: Iterable[Process]) -> set[int]:

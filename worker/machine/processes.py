@@ -95,6 +95,14 @@ def read_process(pid: int) -> Process | None:
     )
 
 
+def real_user(pid: int) -> int | None:
+    """The id of the user whose signals the process takes, whatever program it executes; None where it is gone."""
+    for line in (_read(f"/proc/{pid}/status") or b"").splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[1])
+    return None
+
+
 def is_only_forked(pid: int) -> bool:
     """Whether this child, which need not be there any more but for its exit, has never executed a program.
 
