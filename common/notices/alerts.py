@@ -104,7 +104,8 @@ class CameTo(Struct, frozen=True, kw_only=True):
     order: str = ""
     """Of its newest record."""
     successes: tuple[str, ...] = ()
-    """The orders of its newest ones that succeeded, oldest first."""
+    """The orders of its newest ones that succeeded, oldest first; of a broadcast job those since which it fails on no
+    worker."""
     success_ms: int | None = None
     """When it succeeded last."""
 

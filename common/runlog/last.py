@@ -1,7 +1,8 @@
 """What each job came to, for lists: its last result, its last run, and the strip of its newest verdicts.
 
 One document a job in the collection ``last``, with ``result`` (the newest record), ``run`` (the newest that started),
-``failing`` (whether the newest that was not skipped is a failure), ``failure`` (the newest failure),
+``failing`` (whether the newest that was not skipped is a failure; of a broadcast job any
+worker's), ``failure`` (the newest failure),
 ``successTime`` (when a run succeeded last; it never goes back) and ``recent`` (texts that sort as the records do, the
 newest ``KEPT`` of them). ``failedKey`` and ``tookKey`` (`ByResult`) put jobs into an order, by an index each.
 
@@ -148,7 +149,9 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
             change["$setOnInsert"] = first
         if self.success_ms:
             change["$max"] = {"successTime": self.success_ms}
-        as_ours = {ORDER: {"$lt": self.oldest}, "writes": {"$gte": 0, "$lt": _MOST_WRITES}}
+        as_ours: Document = {ORDER: {"$lt": self.oldest}, "writes": {"$gte": 0, "$lt": _MOST_WRITES}}
+        if self.failing is False and any(_sequence_in(entry) for entry in self.entries):
+            as_ours["failing"] = {"$ne": True}  # it may fail on a worker that is not among these
         return UpdateOne({"_id": last_id(self.job), **as_ours}, change, upsert=True)
 
     def beyond(self, there: Mapping[str, Any]) -> Document:
@@ -248,17 +251,39 @@ def results_in(document: Mapping[str, Any], job: str) -> JobResults:
 
 def came_to_in(document: Mapping[str, Any], job: str) -> CameTo:
     """What alerts have to know of the job."""
-    entries = (_ENTRY(entry) for entry in merge_entries(_entries_in(document)))
-    successes = [f"{one[1]}/{job}{one[3]}" for one in entries if one and one[4] == Verdict.SUCCESS]
+    successes, failing = list[str](), set[str]()
+    for one in filter(None, map(_ENTRY, merge_entries(_entries_in(document)))):
+        sequence = one[3].partition("@")[0]
+        if not sequence or "" in failing:  # before the job was made a broadcast one, or ceased to be
+            failing.clear()
+        if one[4] in _FAILING:
+            failing.add(sequence)
+            while sequence and successes and successes[-1][:16] == one[1][:16]:  # of the same fire on other workers
+                successes.pop()
+        elif one[4] == Verdict.SUCCESS:
+            failing.discard(sequence)
+            if not failing:
+                successes.append(f"{one[1]}/{job}{one[3]}")
     return CameTo(
         order=_order_in(document, ORDER), successes=tuple(successes), success_ms=_success_in(document) or None
     )
 
 
 def _is_failing(entries: Sequence[str]) -> bool | None:
-    """By the newest of them that was not skipped; None: there is none, or none of ours."""
-    newest = next((one for text in reversed(entries) if (one := _verdict_in(text)) in _DECIDING), None)
-    return None if newest is None else newest in _FAILING
+    """By the newest that was not skipped, of a broadcast job by each worker's; None: there is none, or none of ours."""
+    newest: dict[str, bool] = {}
+    for text in reversed(entries):
+        if (verdict := _verdict_in(text)) in _DECIDING:
+            sequence = _sequence_in(text)
+            if newest and ("" in newest) is not (sequence == ""):
+                break  # before the job was made a broadcast one, or ceased to be
+            newest.setdefault(sequence, verdict in _FAILING)
+    return any(newest.values()) if newest else None
+
+
+def _sequence_in(entry: str) -> str:
+    """``~`` and the worker whose own sequence the fire belongs to; empty: it is one of the job's."""
+    return entry.split("/", 3)[-1].partition("@")[0]
 
 
 def _verdict_in(entry: str) -> str:
@@ -274,7 +299,10 @@ def _order_in(document: Mapping[str, Any], field: str) -> str:
 def _failing_since_ms(document: Mapping[str, Any], result: Document) -> int:
     """Of one that is failing. Thousands are looked at in a row, so its strip is read only as far back as needed."""
     since_ms = result.get("planTime")
+    sequence = _sequence_in(_key_of(str(result.get("runId"))))
     for entry in reversed(_texts_in(document, "recent")):
+        if (sequence or "~" in entry) and _sequence_in(_of_today(entry, {})) != sequence:
+            continue
         with suppress(ValueError):  # it is none of ours
             _, status, plan = entry.rsplit(" ", 2)
             if status == Verdict.SUCCESS:

@@ -17,8 +17,8 @@ Each planned fire of an enabled job has one record with a verdict, and where not
 _VERDICTS: Final = """
 ## Verdicts
 
-Without a run no command was started. A job is *failing* while its newest fire that was not skipped is a failure; that
-also opens an alert.
+Without a run no command was started. A job is *failing* while its newest fire that was not skipped is a failure, of a
+broadcast job on any worker; that also opens an alert.
 
 | Verdict | Means | A run? | A failure? |
 |---|---|---|---|

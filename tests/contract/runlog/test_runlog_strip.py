@@ -257,6 +257,43 @@ async def test_fires_that_were_skipped_tell_nothing_of_how_well_a_job_is(
     assert await runlog.failing_jobs(limit=10) == ["job-missed"]
 
 
+def on_each(number: int, *, bad: str = "") -> list[RunRecord]:
+    """A fire of a broadcast job on three workers; it fails on those that are named."""
+    plan_ms = record(number).plan_ms
+    return [
+        record(
+            number, run_id=RunId.planned(f"backup~{worker}", plan_ms), worker=worker,
+            status=Verdict.FAILED if worker in bad else Verdict.SUCCESS,
+        )
+        for worker in "abc"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_broadcast_job_fails_while_it_does_on_any_worker(runlog: RunLog, at_once: bool) -> None:
+    async def write(records: list[RunRecord]) -> None:
+        for batch in [records] if at_once else [[one] for one in random.Random(records[0].plan_ms).sample(records, 3)]:
+            await runlog.write(batch)
+
+    async def successes() -> tuple[str, ...]:
+        return (await runlog.came_to(["backup"]))["backup"].successes
+
+    await write(on_each(0))
+    assert len(await successes()) == 3
+    for number in (1, 2, 3):
+        await write(on_each(number, bad="a"))
+        [found] = await runlog.failing_results(after="", limit=10)
+        assert found.result["runId"] == f"backup~a@{record(number).plan_ms}#1"
+        assert found.since_ms == record(1).plan_ms
+        assert len(await successes()) == 3, "it is not well again"
+    await write(on_each(4, bad="c"))
+    assert await runlog.failing_jobs(limit=10) == ["backup"]
+    assert len(await successes()) == 3
+    await write(on_each(5))
+    assert await runlog.failing_jobs(limit=10) == []
+    assert (await successes())[-1].endswith(f"/backup~c@{record(5).plan_ms}#1")
+
+
 async def test_failing_jobs_whose_names_look_like_numbers_are_found_by_these(runlog: RunLog) -> None:
     names = ["007", "1e5", "7.50", "job", "null", "true"]
     await runlog.write([record(1, job=name, status=Verdict.FAILED) for name in names])

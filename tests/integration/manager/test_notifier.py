@@ -528,3 +528,22 @@ async def test_notifier_that_cannot_tell_of_the_log_store_takes_no_manager_down(
         await wait_until(lambda: bool(tries), description="it has tried")
         await asyncio.sleep(0)
         assert not any(loop.done() for loop in loops)
+
+
+async def test_broadcast_job_that_fails_on_one_worker_is_not_well_as_others_succeed(here: Telling) -> None:
+    def of(worker: str, number: int, **changes: Any) -> RunRecord:
+        plan_ms = NOW - _HOUR + number * _SECOND
+        return record(run_id=RunId.planned(f"backup~{worker}", plan_ms), plan_ms=plan_ms, worker=worker, **changes)
+
+    await here.job("backup", broadcast=True, notify=[{"to": "third", "on": ["failed"], "after": 3}])
+    for number in range(3):
+        assert await here.said() == ["ops: problem failed"] * (number > 0)
+        await here.happens(
+            *(of(one, number, status=Verdict.FAILED if one == "a" else Verdict.SUCCESS) for one in "abc")
+        )
+        await here.has_taken_all()
+    await here.says("ops: problem failed", "third: problem failed")
+    (alert,) = await here.open()
+    assert (alert.count, alert.event.worker) == (3, "a")
+    await here.happens(*(of(one, 3) for one in "abc"))
+    await here.says("ops: problem failed", "third: problem failed", "ops: recovered recovered")
