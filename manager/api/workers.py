@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from common.access.rights import Role
+from common.access.rights import Rights, Role
 from common.errors import EtcdError, NotFoundError, UnavailableError
 from common.protocol.clocks import Clocks
 from common.runlog import AuditFilter
@@ -40,7 +40,7 @@ async def list_workers(request: web.Request) -> web.Response:
     """Every session of a worker, with its newest beat; there are few, so there is one page."""
     parts = request.app[PARTS]
     seen, clocks, warnings = await _seen(parts)
-    items = [_view(parts, worker, clocks) for worker in seen]
+    items = [_view(parts, worker, clocks, rights(request)) for worker in seen]
     return answer({"items": items, "nextCursor": None, "warnings": warnings})
 
 
@@ -55,7 +55,7 @@ async def show_worker(request: web.Request) -> web.Response:
     others = [one_worker.Able(one.labels, one.slots) for one in healthy(seen) if one.worker != worker.name]
     catalog, may, now_ms = parts.watching.catalog, rights(request), parts.clock.wall_ms()
     return answer({
-        **_view(parts, worker, clocks),
+        **_view(parts, worker, clocks, may),
         "running": await one_worker.running(
             parts.watching, parts.ending, parts.history, request.match_info["name"], may, now_ms=now_ms
         ),
@@ -104,8 +104,9 @@ def _named(seen: Sequence[SeenWorker], name: str) -> SeenWorker:
     return max(found, key=lambda worker: worker.member.since_ms if worker.member else 0)
 
 
-def _view(parts: Parts, worker: SeenWorker, clocks: Clocks | None) -> dict[str, Any]:
-    return {**worker_view(worker), **clock_view(clocks, worker.name, parts.clock_guard.max_skew_ms)}
+def _view(parts: Parts, worker: SeenWorker, clocks: Clocks | None, may: Rights) -> dict[str, Any]:
+    view = worker_view(worker, sees_all=may.sees_all)
+    return {**view, **clock_view(clocks, worker.name, parts.clock_guard.max_skew_ms)}
 
 
 @needs(Role.ADMIN, everywhere=True)

@@ -10,7 +10,7 @@ from common.access.rights import Rights
 from common.protocol.drain import Drain
 from common.protocol.edits import Stored
 from common.protocol.keys import RunId
-from common.protocol.member import Member
+from common.protocol.member import Beat, Member
 from common.protocol.roster import Left
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import Pause, SavedJob
@@ -26,6 +26,7 @@ _LEGACY_LOG_FIELDS: Final[Mapping[str, Any]] = {
     "jobName": "", "command": "", "err": "", "output": "",
     "planTime": 0, "scheduleTime": 0, "startTime": 0, "endTime": 0,
 }  # fmt: skip
+_MAY_NAME_JOBS: Final = "it has a problem; who may see every job is told which, for it may name some"
 
 
 def legacy_job(stored: Stored, rights: Rights) -> Mapping[str, Any]:
@@ -133,8 +134,8 @@ def going_view(run: OpenRun, *, now_ms: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def worker_view(seen: SeenWorker) -> dict[str, Any]:
-    """A worker's session with its newest beat."""
+def worker_view(seen: SeenWorker, *, sees_all: bool) -> dict[str, Any]:
+    """A worker's session with its newest beat. ``sees_all``: whether its reader may know of every job."""
     member, beat = seen.member, seen.beat
     if member is None:
         return _away_or_broken(seen)
@@ -145,7 +146,7 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
         "host": member.host,
         "address": member.address,
         "state": worker_state(seen),
-        "problem": member.not_accepting or (beat.problem if beat else None),
+        "problem": member.not_accepting or (_problem(beat, sees_all=sees_all) if beat else None),
         "slots": member.slots,
         "labels": dict(member.labels),
         "isolation": "users" if member.isolates else "none",
@@ -163,6 +164,10 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
             "ending": beat.ending_count,
         }  # fmt: skip
     return view
+
+
+def _problem(beat: Beat, *, sees_all: bool) -> str | None:
+    return beat.problem if sees_all or beat.problem is None else _MAY_NAME_JOBS
 
 
 def worker_state(seen: SeenWorker) -> str:

@@ -30,6 +30,7 @@ from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.silences import SILENCE, Silence
 from common.protocol.keys import RunId, encode_mark
+from common.protocol.member import Beat
 from common.protocol.request import Origin, Request
 from common.protocol.run import RunEntry, RunRecord, Trigger
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob
@@ -511,6 +512,16 @@ async def test_attack_name_of_a_hidden_job_is_found_out_by_a_deleted_one_that_ha
     await world.settled()
     assert "ours-gone" in (await world.get("ours", "/api/v1/deleted-jobs"))[1]
     assert "ours-gone" not in (await world.get("viewer", "/api/v1/deleted-jobs"))[1], "it is there again"
+
+
+async def test_attack_names_of_hidden_jobs_are_found_in_what_is_wrong_with_a_worker(world: World) -> None:
+    problem = "1 jobs without a signature that is believed here are set aside: hidden-job"
+    await join(world.manager, "w2", beat=Beat(kind="worker", wall_ms=now_ms(), problem=problem))
+    for path in ("/api/v1/workers", "/api/v1/workers/w2"):
+        said = (await world.get("ours", path))[1]
+        assert "hidden-job" not in said
+        assert "it has a problem" in said
+        assert problem in (await world.get("viewer", path))[1]
 
 
 async def test_pages_go_on_behind_many_hidden_records(world: World) -> None:
