@@ -2,7 +2,7 @@
 
 line is new      its job is saved, paused: cron runs the line
 line changes     its job changes with it: the one of its command, else of its name, else of the command most alike
-line is gone     its job is paused
+line is gone     its job is paused; not while etcron runs a line that is refused, as that may be its job
 line is cron's   its job is paused, if it was enabled: never do both run it
 line is taken    etcron runs it, while its job is enabled (takeover.py)
 """
@@ -30,7 +30,7 @@ from cli.manifests.carrying import make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Row, Step
 from cli.printing import print_json, say, tell, warn
 from common.crontab.jobs import LineOutcome, LineResult
-from common.crontab.lines import Entry, read_lines
+from common.crontab.lines import Entry, Unreadable, read_lines
 
 _ALIKE: Final = 0.6
 _COMPARED: Final = 200
@@ -58,10 +58,12 @@ def sync(arguments: argparse.Namespace) -> int:
     outcomes = [_with_user(one, source) for one in outcomes_of(lines, arguments, by_comment=True)]
     with Client.of(arguments) as client:
         rows = {row["name"]: row for row in client.items("/api/v1/jobs", _owned_by(arguments.owner), warnings=[])}
-        outcomes, daemon = _of_known_users(client, checked(client, renamed(outcomes, rows))), daemon_here()
+        named = renamed(outcomes, rows)
+        outcomes, daemon = _of_known_users(client, checked(client, named)), daemon_here()
         view = crons_view(lines, source, text, daemon)
         problems = list[str]()
-        by_cron = [line.job for line in lines_of(outcomes) if source.is_live and not line.is_taken]
+        by_cron = [line.job for line in lines_of(named) if source.is_live and not line.is_taken]
+        by_etcron = {line.job for line in lines_of(named) if line.is_taken}
         if not arguments.dry_run:
             problems += _pause(client, [name for name in by_cron if _is_enabled(rows.get(name))], _CRON_RUNS_IT)
         steps = make_plan(
@@ -69,7 +71,13 @@ def sync(arguments: argparse.Namespace) -> int:
             over=partial(over_what_is_there, given=set_values(arguments)),
         )  # fmt: skip
         _refuse_strangers(steps, arguments.owner)
-        gone = [step.name for step in steps if step.action is Action.PRUNE and step.state_before == "enabled"]
+        gone = [
+            step.name for step in steps
+            if step.action is Action.PRUNE and step.state_before == "enabled" and step.name not in by_etcron
+        ]  # fmt: skip
+        if gone and (nameless := [one for one in named if _is_taken(one) and one.document is None]):
+            warn([_why_none_is_gone(nameless[0], gone)])
+            gone = []
         steps = paused_if_new(step for step in steps if step.action is not Action.PRUNE)
         results: dict[str, str] = {}
         if not arguments.dry_run:
@@ -82,7 +90,7 @@ def sync(arguments: argparse.Namespace) -> int:
         _print(report, gone, arguments, source, view)
         if not arguments.dry_run and (arguments.takeover or arguments.give_back):
             takeover = Takeover(client, source, text, daemon=daemon)
-            problems += _change_hands(client, takeover, outcomes, arguments)
+            problems += _change_hands(client, takeover, named if arguments.give_back else outcomes, arguments)
         if not arguments.give_back:
             problems += _run_by_nobody(outcomes, report.steps)
     return ExitStatus.NO if problems else report.status
@@ -140,7 +148,7 @@ def _alike(lines: Sequence[LineOutcome], left: Mapping[str, Document]) -> list[t
 
 
 def _is_taken(one: LineOutcome) -> bool:
-    return isinstance(one.line, Entry) and one.line.taken
+    return isinstance(one.line, Entry | Unreadable) and one.line.taken
 
 
 def _what(spec: Mapping[str, Any]) -> tuple[str, str]:
@@ -249,6 +257,13 @@ def _pause(client: Client, names: Iterable[str], why: str) -> list[str]:
             warn([f"{name}: not paused: {error}"])
             failed.append(name)
     return failed
+
+
+def _why_none_is_gone(refused: LineOutcome, gone: Sequence[str]) -> str:
+    return (
+        f"etcron runs line {refused.line.number}, which is refused; one of these jobs may be its, so none is paused "
+        f"as gone: {', '.join(gone)}"
+    )
 
 
 def _run_by_nobody(outcomes: Sequence[LineOutcome], steps: Mapping[str, Step]) -> list[str]:

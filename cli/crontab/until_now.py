@@ -81,7 +81,7 @@ def noted(outcomes: Sequence[LineOutcome], view: CronsView, daemon: Daemon | Non
 
 
 def _read(line: Line, daemon: Daemon) -> Reading:
-    if isinstance(line, Unreadable):
+    if isinstance(line, Unreadable) and not line.taken:
         return Reading(is_read=False, runs=False)
     if not isinstance(line, Entry) or line.taken:
         return Reading()

@@ -66,6 +66,8 @@ class Unreadable(Line):
     """Neither of these."""
 
     why: str
+    taken: bool = False
+    """Once an entry, which etcron runs: cron passes over it."""
 
 
 def read_lines(text: str, *, system: bool, taken: bool = False) -> Iterator[Line]:
@@ -82,7 +84,10 @@ def read_lines(text: str, *, system: bool, taken: bool = False) -> Iterator[Line
         line = raw.removesuffix("\r")
         if taken and line.startswith(TAKEN):
             was = _line(number, line.removeprefix(TAKEN), system=system, unended=False)
-            yield replace(was, text=line, taken=True) if isinstance(was, Entry) else Comment(number=number, text=line)
+            if isinstance(was, Entry | Unreadable):
+                yield replace(was, text=line, taken=True)
+            else:
+                yield Comment(number=number, text=line)
         else:
             yield _line(number, line, system=system, unended=unended)
 

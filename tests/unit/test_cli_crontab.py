@@ -229,6 +229,8 @@ def test_a_line_that_etcron_has_taken_over_is_a_comment_but_to_sync() -> None:
     taken = translate(read_lines(text, system=False, taken=True), timezone="UTC", labels={})
     assert [str(one.result) for one in taken] == ["job", "comment", "job"]
     assert [one.line.taken for one in taken if isinstance(one.line, Entry)] == [True, False]
+    spoilt = translate(read_lines(f"{TAKEN}0 1 * * /bin/x\n", system=False, taken=True), timezone="UTC", labels={})
+    assert [str(one.result) for one in spoilt] == ["refused"]
 
 
 # Variables

@@ -349,6 +349,37 @@ async def test_users_that_no_worker_allows_are_told_before_anything_is_saved(
     assert [name.rpartition("-")[0] for name in await states(etcron)] == ["a"]
 
 
+async def test_the_job_of_a_taken_line_that_no_worker_may_run_goes_on_and_can_be_given_back(
+    etcron: Etcron, manager: Managed, write: Write
+) -> None:
+    crontab = "# Dump\n0 2 * * * bin /opt/dump\n"
+    path = write("tab", crontab)
+    await etcron.ok(*sync(path, "--system", "--takeover", "--untested"))
+    await join(
+        manager, "w1", beat=Beat(kind="worker", wall_ms=1), runs_as=RunsAs(uid=0, default="nobody", allowed=("daemon",))
+    )
+    refused = await etcron(*sync(path, "--system"))
+    assert (refused.status, "no live worker runs commands as bin" in refused.out) == (1, True)
+    assert await states(etcron) == {"dump": "enabled"}
+    await etcron(*sync(path, "--system", "--give-back"))
+    assert Path(path).read_text() == crontab
+    assert await states(etcron) == {"dump": "paused"}
+    await etcron.ok("job", "resume", "dump")
+    await etcron(*sync(path, "--system"))
+    assert await states(etcron) == {"dump": "paused"}, "cron runs its line, whatever etcron would do with it"
+
+
+async def test_no_job_counts_as_gone_while_a_taken_line_cannot_be_read(etcron: Etcron, write: Write) -> None:
+    path = write("tab", "# Dump\n0 2 * * * daemon /opt/dump\n# Own\n0 3 * * * bin /opt/own\n")
+    await etcron.ok(*sync(path, "--system", "--takeover", "--untested"))
+    for how in ("other format", "a field is missing"):
+        if how == "a field is missing":
+            write("tab", Path(path).read_text().replace("0 2 * * *", "0 2 * *").replace("0 3 * * *", "0 3 * *"))
+        told = await etcron(*sync(path, *(["--system"] if how == "a field is missing" else [])))
+        assert (told.status, "etcron runs line 2, which is refused" in told.err) == (1, True), told
+        assert await states(etcron) == {"dump": "enabled", "own": "enabled"}, how
+
+
 async def test_a_user_where_the_command_should_be_is_a_crontab_of_the_other_format(
     etcron: Etcron, write: Write
 ) -> None:
