@@ -22,6 +22,7 @@ from cli.times import machine_timezone
 from common.crontab.jobs import LineOutcome, LineResult, translate
 from common.crontab.lines import Line, read_lines
 from common.errors import ScheduleError
+from common.jobs.values import REBOOT
 from common.schedules.schedule import parse_cron
 
 _OF_THE_LINE: Final = frozenset({
@@ -139,10 +140,13 @@ def set_values(arguments: argparse.Namespace) -> Document:
 def over_what_is_there(document: Document, spec: Document, given: Document) -> Document:
     """The job as it is, with what its line of the crontab has now, and what ``--set`` gives.
 
-    What the line does not have (where it runs, for how long, ...) was set by hand, and stays.
+    What the line does not have (where it runs, for how long, ...) was set by hand, and stays. `broadcast` is the
+    line's where it is `@reboot` now, or is no more.
     """
     of_the_line = {field: value for field, value in document.items() if field in _OF_THE_LINE}
     kept = {field: value for field, value in spec.items() if field not in _OF_THE_LINE or field == "enabled"}
+    if (spec.get("cronExpr") == REBOOT) != (document.get("cronExpr") == REBOOT):
+        of_the_line["broadcast"] = document.get("broadcast")
     if not spec.get("notify") and document.get("notify"):
         of_the_line["notify"] = document["notify"]
     labels = {"labels": document.get("labels") or {}}

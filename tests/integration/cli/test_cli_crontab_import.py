@@ -106,6 +106,23 @@ async def test_importing_again_leaves_what_was_given_by_hand(etcron: Etcron, wri
     assert refused.status == 2
 
 
+async def test_a_line_that_runs_at_boots_or_does_so_no_more_is_saved_as_a_new_one_would_be(
+    etcron: Etcron, write: Write
+) -> None:
+    path = write("tab", "@reboot report\n")
+    for when, broadcast in (("@reboot", True), ("@hourly", False), ("@reboot", True)):
+        write("tab", f"{when} report\n")
+        await etcron.ok("crontab", "import", path, "--tz", "UTC")
+        (row,) = (await etcron.ok("job", "list", "-o", "json")).json
+        assert (row["spec"]["cronExpr"], row["spec"]["broadcast"]) == (when, broadcast)
+    write("tab", "@hourly report\n")
+    await etcron.ok("crontab", "import", path, "--tz", "UTC", "--set", "broadcast=true")
+    write("tab", "@daily report\n")
+    await etcron.ok("crontab", "import", path, "--tz", "UTC")
+    (row,) = (await etcron.ok("job", "list", "-o", "json")).json
+    assert row["spec"]["broadcast"], "set by hand"
+
+
 async def test_dry_run_and_strict_save_nothing(etcron: Etcron, write: Write) -> None:
     path = write("tab", CRONTAB)
     dry = await etcron("crontab", "import", path, "--dry-run", "-o", "json")
