@@ -96,17 +96,30 @@ def _files(paths: Sequence[str], mistakes: list[str]) -> Iterator[str]:
 
 
 def _inside(folder: str, mistakes: list[str]) -> Iterator[str]:
-    """A folder below it that cannot be read is a mistake: what is in it must not count as taken away."""
+    """A folder below it that cannot be read is a mistake: what is in it must not count as taken away.
+
+    So is a link to a folder, which may lead round in a circle, and one that leads to no file.
+    """
 
     def unread(error: OSError) -> None:
         mistakes.append(f"{error.filename}: cannot be read ({error.strerror})")
 
     for at, folders, names in os.walk(folder, onerror=unread):
         folders[:] = [one for one in folders if not one.startswith(".")]
+        mistakes += [
+            f"{path}: is a link to a folder, which is not followed; put the folder itself there, or name it beside"
+            " this one and take the link away"
+            for path in (os.path.join(at, one) for one in folders)
+            if os.path.islink(path)
+        ]
         for name in names:
             path = os.path.join(at, name)
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".") and os.path.isfile(path):
+            if not name.lower().endswith(SUFFIXES) or name.startswith("."):
+                continue
+            if os.path.isfile(path):
                 yield path
+            elif os.path.islink(path):
+                mistakes.append(f"{path}: is a link that leads to no file; mend it, or take it away")
 
 
 def _of_file(path: str) -> list[Manifest]:

@@ -182,6 +182,22 @@ def test_every_mistake_of_every_file_at_once(tmp_path: Path) -> None:
     assert [line.split("/")[-1].split(":")[0] for line in message.splitlines()[1:]] == ["a.yaml", "b.yaml"]
 
 
+def test_what_lies_behind_a_link_in_a_folder_does_not_count_as_taken_away(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "jobs", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "a.yaml").write_text("name: a")
+    (folder / "..data").symlink_to(elsewhere)  # as Kubernetes mounts files
+    (folder / "a.yaml").symlink_to("..data/a.yaml")
+    assert [one.name for one in read_manifests([str(folder)])] == ["a"]
+    (folder / "team").symlink_to(elsewhere)
+    (folder / "b.yaml").symlink_to(tmp_path / "gone.yaml")
+    (folder / "README").symlink_to(tmp_path / "gone")
+    assert [line.split(":")[0] for line in sorted(_refused(folder).splitlines()[1:])] == [
+        f"{folder}/b.yaml", f"{folder}/team",
+    ]  # fmt: skip
+
+
 def test_a_folder_that_cannot_be_read_is_a_mistake_and_not_an_empty_one() -> None:
     with tempfile.TemporaryDirectory() as directory, _as_a_user(directory):
         (top := Path(directory) / "jobs").mkdir()
