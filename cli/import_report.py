@@ -13,6 +13,7 @@ from typing import Final
 
 from cli.client import Document
 from cli.errors import ExitStatus
+from cli.job_views import change_lines
 from cli.manifests.plan import Action, Step
 from cli.printing import tell
 from common.crontab.jobs import LineOutcome, LineResult
@@ -95,6 +96,8 @@ class ImportReport:
                 paused = ", paused" if step is not None and step.state_after == "paused" else ""
                 when = one.document.get("cronExpr") or one.document.get("every") or one.document.get("after")
                 yield f"job {one.name} ({self._result(one.name)}{paused}){marks}: {when}  {one.document['command']}"
+                if step is not None and step.action is Action.CHANGE:
+                    yield from change_lines(step.changes, indent="  ")
             case LineResult.REFUSED:
                 yield f"REFUSED{marks}: {one.line.text.strip()[:200]}"
             case LineResult.VARIABLE:

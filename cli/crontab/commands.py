@@ -32,6 +32,9 @@ _OF_THE_LINE: Final = frozenset({
 """What a line, and the variables above it, say of its job; of `enabled` only `--enable` says anything. `overlap` is as
 cron has it for a new job, and later saves keep it as it is; so is `notify`, of a job that names no channel."""
 
+_KEPT: Final = frozenset({"enabled", "user"})
+"""Of these what a line may leave open: without a user column it does not say as whom its command runs."""
+
 
 def parser() -> Parser:
     """The command line of the group."""
@@ -144,7 +147,7 @@ def over_what_is_there(document: Document, spec: Document, given: Document) -> D
     line's where it is `@reboot` now, or is no more.
     """
     of_the_line = {field: value for field, value in document.items() if field in _OF_THE_LINE}
-    kept = {field: value for field, value in spec.items() if field not in _OF_THE_LINE or field == "enabled"}
+    kept = {field: value for field, value in spec.items() if field not in _OF_THE_LINE or field in _KEPT}
     if (spec.get("cronExpr") == REBOOT) != (document.get("cronExpr") == REBOOT):
         of_the_line["broadcast"] = document.get("broadcast")
     if not spec.get("notify") and document.get("notify"):

@@ -90,16 +90,18 @@ async def test_importing_again_leaves_what_was_given_by_hand(etcron: Etcron, wri
     await etcron.ok("crontab", "import", path, *options)
     (row,) = (await etcron.ok("job", "list", "-o", "json")).json
     assert (row["spec"]["workers"], row["spec"]["timeoutSeconds"]) == ({"host": "web-1"}, 60)
-    by_hand = ("--set", "overlap=skip", "--label", "team=ops", "--set", "workers.zone=eu")
+    by_hand = ("--set", "overlap=skip", "--set", "user=backup", "--label", "team=ops", "--set", "workers.zone=eu")
     await etcron.ok("job", "save", row["name"], "--edit", *by_hand)
     assert "(1 unchanged)" in (await etcron.ok("crontab", "import", path, "--tz", "UTC")).out
     write("tab", "0 10 * * * report\n")
     again = await etcron.ok("crontab", "import", path, "--tz", "UTC", "--owner", "o", "--set", "timeoutSeconds=90")
     assert "(1 changed)" in again.out
+    assert '  workdir: "/srv" -> null\n' in again.out, "what a line does not have any more goes, and is told"
     (row,) = (await etcron.ok("job", "list", "-o", "json")).json
     spec = row["spec"]
     assert (spec["cronExpr"], spec["workdir"], spec["env"], spec["jitterSeconds"]) == ("0 0 10 * * * *", None, {}, 0)
     assert (spec["workers"], spec["overlap"]) == ({"host": "web-1", "zone": "eu"}, "skip")
+    assert spec["user"] == "backup", "a line without a user column"
     assert (spec["labels"], spec["timeoutSeconds"]) == ({"team": "ops", "etcron/owner": "o"}, 90)
     assert row["state"] == "paused"
     refused = await etcron("crontab", "import", path, "--set", "name=x")
