@@ -392,6 +392,16 @@ class RunLog:
         seen = [document for document in found[:limit] if wanted.takes(document)]
         return [tidy(document) for document in seen], len(found) > limit
 
+    async def spans_by_start(
+        self, job: str, wanted: RunFilter, *, to_ms: int, limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> list[Document]:
+        """The same of the job's runs that started last before that time, so many at most, newest start first."""
+        selector = {"jobName": {"$eq": job}, "startTime": {"$gt": 0, "$lt": to_ms}}
+        async with asking(self._client, deadline_seconds):
+            cursor = self._log.find(selector, _OF_A_SPAN, sort=_STARTED_LAST_FIRST, limit=limit, batch_size=limit)
+            found = await cursor.to_list()
+        return [tidy(document) for document in found if wanted.takes(document)]
+
     async def run(self, run_id: str, *, deadline_seconds: float = _READ_SECONDS) -> Document | None:
         """The document of one run, with its output; None where there is none."""
         async with asking(self._client, deadline_seconds):

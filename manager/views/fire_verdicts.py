@@ -20,11 +20,13 @@ from common.protocol.planner import FireRange, undecided
 from common.protocol.planner import Fires as FirePlan
 from common.protocol.saved_job import SavedJob
 from common.schedules.schedule import dispatch_ms
-from common.verdicts import ENDS_UNKNOWN
+from common.verdicts import ENDS_UNKNOWN, Verdict
 from manager.views.pending import WaitKind
 from manager.watch.eligibility import Eligibility
 from manager.watch.open_runs import OpenRun
 
+OF_RANGES: Final = frozenset(one for one in Verdict if not one.is_of_a_run)
+"""A record of these may be of several fires in a row."""
 RANGES: Final = 5
 """Of so many records before a fire one may reach to it."""
 NOT_TAKEN: Final = "no worker has taken it yet"

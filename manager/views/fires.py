@@ -24,11 +24,11 @@ from common.protocol.saved_job import SavedJob
 from common.runlog import RunFilter
 from common.runlog.documents import plan_ms_of
 from common.runlog.pages import page_key_in
-from common.verdicts import Verdict
 from manager.background.versions import Versions, sees_version
 from manager.views.advice import fire_view, mark_fault
 from manager.views.fire_verdicts import (
     NOT_TAKEN,
+    OF_RANGES,
     RANGES,
     Fire,
     Read,
@@ -54,7 +54,6 @@ UPCOMING: Final = 10
 _SHOWN_OF_RECENT: Final = (
     "planTime", "rangeEndTime", "count", "reason", "startTime", "endTime", "worker", "verdict", "runId",
 )  # fmt: skip
-_OF_RANGES: Final = frozenset(one for one in Verdict if not one.is_of_a_run)
 _RECORDS: Final = 2000
 """Read for one page: attempts and requests are among them."""
 _RECORDS_A_PAGE: Final = 500
@@ -294,7 +293,7 @@ class Fires:
             try:
                 documents, from_ms = await self._documents(name, span, most, rights)
                 before = await self._history.walk(
-                    RunFilter(job=name, statuses=_OF_RANGES, to_ms=from_ms), rights, cursor=None, limit=RANGES
+                    RunFilter(job=name, statuses=OF_RANGES, to_ms=from_ms), rights, cursor=None, limit=RANGES
                 )
                 ranges = [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
                 goes_on_ms = None

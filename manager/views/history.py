@@ -173,6 +173,13 @@ class History:
         """When the newest records that a caller may know of ran; and whether there are older ones, not looked at."""
         return await self._runlog.spans(seen_by(wanted, rights), limit=limit, deadline_seconds=self._deadline_s)
 
+    async def spans_by_start(self, job: str, rights: Rights, *, to_ms: int, limit: int) -> list[dict[str, Any]]:
+        """The same of those of the job's runs that started last before that time."""
+        wanted = seen_by(RunFilter(), rights)
+        return await self._runlog.spans_by_start(
+            job, wanted, to_ms=to_ms, limit=limit, deadline_seconds=self._deadline_s
+        )
+
     async def check_cursor(self, cursor: str) -> None:
         """Return where it is one of the log store's pages; InvalidInputError."""
         page_key_in(await self._cursors.opened(cursor))

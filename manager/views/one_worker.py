@@ -102,7 +102,7 @@ async def day_of(history: History, watching: Watching, name: str, rights: Rights
     ``fromMs``: since when that is all. UnavailableError: the log store is away.
     """
     from_ms, cursor, records = now_ms - DAY_MS, None, list[dict[str, Any]]()
-    wanted = RunFilter(worker=name, from_ms=from_ms)
+    wanted = RunFilter(worker=name, from_ms=from_ms - DAY_MS)  # what was planned before may have run since
     for _ in range(MOST_RECORDS // _A_READ):
         page = await history.walk(wanted, rights, cursor=cursor, limit=_A_READ)
         records += page.items
@@ -110,9 +110,10 @@ async def day_of(history: History, watching: Watching, name: str, rights: Rights
             break
     if cursor is not None and records:
         from_ms = max(from_ms, records[-1]["planTime"])
+    inside = [one for one in records if one["planTime"] >= from_ms]
     going = watching.open_runs.newest(seen_by(RunFilter(worker=name), rights), after=None, limit=MOST_RUNNING)
     return {
-        "fromMs": from_ms, "toMs": now_ms, "verdicts": dict(Counter(str(one.get("status")) for one in records)),
+        "fromMs": from_ms, "toMs": now_ms, "verdicts": dict(Counter(str(one.get("status")) for one in inside)),
         "slots": _slots_used(_spans(records, going, watching.catalog, now_ms), from_ms, now_ms),
     }  # fmt: skip
 

@@ -18,6 +18,7 @@ from common.clock import Clock
 from common.errors import UnavailableError
 from common.runlog import RunFilter
 from common.verdicts import worst_of
+from manager.views.fire_verdicts import OF_RANGES, RANGES
 from manager.views.history import History
 from manager.views.inventory import Inventory
 from manager.views.rows import NO_RESULTS, seen_usual_ms
@@ -41,7 +42,9 @@ _FIRES_OF_A_LANE: Final = 400
 _JOBS_AT_A_TIME: Final = 20
 _HOUR_MS: Final = 3_600_000
 _LONGEST_MS: Final = 86_400_000
-"""A run that began longer before the window is not looked for."""
+"""A run that was planned longer before the window is not looked for; of a job, among the newest alone."""
+_STARTED_LAST: Final = 60
+"""Among so many of a job's runs."""
 
 
 class LaneBy(StrEnum):
@@ -184,6 +187,24 @@ class Timelines:
         oldest_ms = found[-1]["planTime"] if found else window.to_ms
         return inside, oldest_ms if more and oldest_ms > window.from_ms else None
 
+    async def _from_before(self, job: str, rights: Rights, window: Window) -> list[dict[str, Any]]:
+        """Those of a job that were planned longer before the window than `_records` looks, and reach into it: fires
+        that did not run for days, a run that was made up for late, one that took long. Of the newest alone.
+        """
+        before_ms = window.from_ms - _LONGEST_MS
+        if self._history.is_away or window.from_ms > window.now_ms:
+            return []
+        try:
+            async with self._reading:
+                ranges = await self._history.walk(
+                    RunFilter(job=job, statuses=OF_RANGES, to_ms=before_ms), rights, cursor=None, limit=RANGES
+                )
+                started = await self._history.spans_by_start(job, rights, to_ms=window.to_ms, limit=_STARTED_LAST)
+        except UnavailableError:
+            return []
+        found = (*(one for one in started if one["planTime"] < before_ms), *ranges.items)
+        return [one for one in found if _ends_ms(one) >= window.from_ms]
+
     async def _means(self, window: Window, until_ms: int) -> list[tuple[int, float]]:
         """As the steward has counted the hours; none where the log store is away."""
         hours = range(window.from_ms // _HOUR_MS, min(until_ms, window.now_ms) // _HOUR_MS)
@@ -194,17 +215,20 @@ class Timelines:
         return [(one.number * _HOUR_MS, round(one.duration_ms / _HOUR_MS, 2)) for one in counts]
 
     async def _of_jobs(self, jobs: Sequence[KnownJob], rights: Rights, window: Window) -> list[Lane]:
-        results, *read = await asyncio.gather(
+        results, read, before = await asyncio.gather(
             self._history.results([job.name for job in jobs if job.saved is not None]),
-            *(self._records(RunFilter(job=job.name), rights, window, _of_each(len(jobs))) for job in jobs),
+            asyncio.gather(
+                *(self._records(RunFilter(job=job.name), rights, window, _of_each(len(jobs))) for job in jobs)
+            ),
+            asyncio.gather(*(self._from_before(job.name, rights, window) for job in jobs)),
         )
         lanes = []
-        for job, (records, cut_ms) in zip(jobs, read, strict=True):
+        for job, (records, cut_ms), older in zip(jobs, read, before, strict=True):
             usual = seen_usual_ms((results or {}).get(job.name), job, rights)
             pause = job.saved.pause if job.saved is not None else None
             lane = Lane(
                 name=job.name, state=str(job.state), since_ms=None if pause is None else pause.since_ms, usual_ms=usual,
-                runs=_marks(records or (), window), whole_from_ms=cut_ms,
+                runs=_marks((*(records or ()), *older), window), whole_from_ms=cut_ms,
             )  # fmt: skip
             lane.runs += _going(self._watching.open_runs.of(job.name, rights), window, usual, _ids(lane.runs))
             fires, lane.whole_to_ms = await _to_come([job], window, _FIRES_OF_A_LANE)

@@ -202,6 +202,26 @@ async def test_lane_says_from_where_on_it_is_whole_and_before_are_the_averages_o
     assert told["usedMean"] == [{"time": start + hour * HOUR_MS, "slots": 0.5} for hour in range(3)]
 
 
+async def test_lane_of_a_job_has_what_was_planned_long_before_and_reaches_into_the_span(manager: Managed) -> None:
+    await put(manager, "a", every="1h")
+    await put(manager, "b", every="1h")
+    start = now_ms() - 24 * HOUR_MS
+    friday = start - 40 * HOUR_MS
+    planned = [RunId.planned("a", friday - ago * HOUR_MS) for ago in (3, 2, 1)]
+    missed = record_of(
+        RunId.planned("a", friday), Verdict.MISSED, start_ms=None, end_ms=None, range_end_ms=start + HOUR_MS, count=41
+    )
+    ended = {"start_ms": None, "end_ms": None, "range_end_ms": start - HOUR_MS}
+    over = record_of(RunId.planned("b", friday), Verdict.MISSED, **ended)
+    late = record_of(planned[0], start_ms=start + 2 * HOUR_MS, end_ms=start + 3 * HOUR_MS)
+    long = record_of(planned[1], end_ms=start + 4 * HOUR_MS)
+    await manager.write([missed, over, late, long, record_of(planned[2])])
+    span = {"from": str(start), "to": str(now_ms() + HOUR_MS)}
+    a, b = (await manager.get("/api/v1/timeline", **span))["items"]
+    assert {one["id"] for one in a["runs"]} == {str(one.run_id) for one in (missed, late, long)}
+    assert (b["runs"], a["wholeFrom"], b["wholeFrom"]) == ([], None, None)
+
+
 @pytest.mark.parametrize(
     ("path", "query", "field"),
     [

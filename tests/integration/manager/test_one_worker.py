@@ -7,13 +7,14 @@ import pytest
 from common.access.rights import Role
 from common.notices.alerts import Alert, Standing
 from common.notices.events import Event
+from common.protocol.keys import RunId
 from common.protocol.roster import Left, RosterEntry
 from common.runlog.alerts import Bucket
 from common.verdicts import EventKind, Verdict
 from tests.support.access import Accessing
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of
-from tests.support.open_runs import claim, now_ms, settle
+from tests.support.open_runs import claim, now_ms, record_of, settle
 from tests.support.records import record
 from tests.support.waiting import wait_until
 
@@ -96,6 +97,15 @@ async def test_the_day_is_what_its_runs_came_to_and_what_happened(working_manage
     assert day["verdicts"] == {"success": 2, "failed": 1}
     assert sum(one["used"] for one in day["slots"]) == pytest.approx(9, abs=0.1)  # three slots in three quarters
     assert len(day["slots"]) == 96
+
+
+async def test_run_that_was_planned_before_the_day_holds_its_slots_in_it(manager: Managed) -> None:
+    await join(manager, "w1")
+    plan_ms = now_ms() - 30 * 3_600_000
+    run = RunId.planned("long", plan_ms)
+    await manager.write([record_of(run, worker="w1", start_ms=plan_ms, end_ms=plan_ms + 12 * 3_600_000)])
+    day = await manager.get(f"{W1}/history")
+    assert (sum(one["used"] for one in day["slots"]), day["verdicts"]) == (pytest.approx(24, abs=0.2), {})
 
 
 async def test_events_of_the_system_are_for_who_sees_everything(place: Place) -> None:
