@@ -50,6 +50,7 @@ from manager.use_cases.silences import SilenceService
 from manager.use_cases.unblock import Unblocking
 from manager.views.alerts import AlertBoard
 from manager.views.cached_read import CachedRead
+from manager.views.cursors import SealedCursors
 from manager.views.durations import Durations
 from manager.views.ending import EndingRunsView
 from manager.views.failing import FailingJobs
@@ -118,6 +119,7 @@ class Parts:
     outputs: Outputs
     events: EventHub
     history: History
+    cursors: SealedCursors
     pending: Pending
     statistics: SeenStatistics
     forecasts: Forecasts

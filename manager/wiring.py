@@ -316,6 +316,7 @@ def make_parts(
         outputs=Outputs(history, tails, watching.open_runs, clock=clock),
         events=events,
         history=history,
+        cursors=cursors,
         pending=pending,
         statistics=SeenStatistics(history, watching.catalog),
         forecasts=forecasts,

@@ -9,12 +9,11 @@ from typing import Annotated, Any, Final
 
 from aiohttp import web
 
-from common import cursors
 from common.access.masks import shown_spec
 from common.access.rights import OWNER, Rights, Role
+from common.cursors import no_cursor
 from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem
 from common.jobs.reader import check_name, parse_job
-from common.jobs.reading import wrong
 from common.json_text import dumps
 from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob, Signed, changed_fields
@@ -27,7 +26,7 @@ from manager.api.schemas import whole
 from manager.background.versions import Deletion, deletion_of, sees_version
 from manager.http.bodies import REASON
 from manager.http.inputs import if_match
-from manager.http.queries import Limit, Meaning, Query, single
+from manager.http.queries import Cursor, Limit, Meaning, Query, single
 from manager.parts import PARTS, answer, caller, rights
 from manager.watch.catalog import KnownJob
 
@@ -46,16 +45,13 @@ class CompareQuery(Query):
 def _behind(cursor: str) -> Deletion:
     """Where the page before ended."""
     if _CURSOR.fullmatch(cursor) is None:
-        raise wrong(cursors.IS_NONE, cursors.REMEDY)
+        raise no_cursor()
     ended_ms, _, revision = cursor.partition("-")
     return int(ended_ms), int(revision)
 
 
 class DeletedQuery(Query):
-    cursor: Annotated[
-        Deletion | None, single({"type": "string", "pattern": f"^{_CURSOR.pattern}$"}, _behind),
-        Meaning("`nextCursor` of the page before, unchanged."),
-    ]  # fmt: skip
+    cursor: Cursor
     limit: Limit
 
 
@@ -112,8 +108,9 @@ async def list_deleted(request: web.Request) -> web.Response:
     A page may be short, or empty, and have a next.
     """
     parts, asked = request.app[PARTS], DeletedQuery.read(request)
-    looked, is_all = await parts.versions.deleted(_DELETIONS, asked.cursor)
-    items, last = list[JobVersion](), asked.cursor
+    begins = None if asked.cursor is None else _behind(await parts.cursors.opened(asked.cursor))
+    looked, is_all = await parts.versions.deleted(_DELETIONS, begins)
+    items, last = list[JobVersion](), begins
     for one in looked:
         if len(items) == asked.limit:
             is_all = False
@@ -122,15 +119,18 @@ async def list_deleted(request: web.Request) -> web.Response:
         if not sees_version(one, rights(request)) or parts.watching.catalog.seen(one.job, rights(request)) is not None:
             continue
         # On the first page there are none further ahead.
-        if asked.cursor is None or deletion_of((await parts.versions.of(one.job))[0]) == last:
+        if begins is None or deletion_of((await parts.versions.of(one.job))[0]) == last:
             items.append(one)
+    cursor = None if is_all or last is None else f"{last[0]}-{last[1]}"
+    if cursor is not None and not rights(request).sees_all:
+        cursor = await parts.cursors.sealed(cursor)  # the last that was looked at may be hidden from the caller
     return answer({
         "items": [
             {"name": one.job, "deletedMs": one.ended_ms, "deletedBy": one.ended_by, "revision": one.revision,
              "description": one.spec.get("description") or "", "labels": one.spec.get("labels") or {}}
             for one in items
         ],
-        "nextCursor": None if is_all or last is None else f"{last[0]}-{last[1]}",
+        "nextCursor": cursor,
     })  # fmt: skip
 
 

@@ -514,6 +514,26 @@ async def test_attack_name_of_a_hidden_job_is_found_out_by_a_deleted_one_that_ha
     assert "ours-gone" not in (await world.get("viewer", "/api/v1/deleted-jobs"))[1], "it is there again"
 
 
+async def test_attack_deletions_of_hidden_jobs_are_found_in_the_cursors_of_ones_own(world: World) -> None:
+    """A page looks at 500; its cursor names the last of them to nobody."""
+    names = ["ours-late", *(f"hidden-{number}" for number in range(600)), "ours-early"]
+    assert not await world.manager.runlog.put_versions([
+        JobVersion(
+            job=name, revision=10_000 - number, spec={"name": name, "labels": OURS if "ours" in name else THEIRS},
+            saved_ms=1, saved_by="a", ended_ms=10_000 - number, ended_by="a", ended_with=EditKind.DELETE,
+        )
+        for number, name in enumerate(names)
+    ])  # fmt: skip
+    found, cursors, path = list[str](), list[str](), "/api/v1/deleted-jobs"
+    while not cursors or cursors[-1]:
+        _, text = await world.get("ours", f"{path}?cursor={cursors[-1]}" if cursors else path)
+        found += [one["name"] for one in json.loads(text)["items"]]
+        cursors.append(json.loads(text)["nextCursor"])
+        assert not re.fullmatch("[0-9]+-[0-9]+", cursors[-1] or "")
+    assert found == ["ours-late", "ours-early", "ours-gone"]
+    assert len(cursors) > 1
+
+
 async def test_attack_names_of_hidden_jobs_are_found_in_what_is_wrong_with_a_worker(world: World) -> None:
     problem = "1 jobs without a signature that is believed here are set aside: hidden-job"
     await join(world.manager, "w2", beat=Beat(kind="worker", wall_ms=now_ms(), problem=problem))
