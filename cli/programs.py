@@ -225,10 +225,15 @@ def run_worker(arguments: Sequence[str]) -> int:
     Loads nothing more than the one needs. ConfigError.
     """
     parsed = program_parser("worker", does=f"{_STARTED['worker'].capitalize()}.").parse_args(arguments)
-    if worker_config_from(parsed).processes > 1:
+    config = worker_config_from(parsed)
+    if config.processes > 1:
         from cli.processes.worker import run_processes
 
-        return run_processes(worker_config_from(parsed))
+        return run_processes(config)
+    if os.path.isdir(config.data_dir / "processes"):
+        from cli.processes.worker import say_what_is_left_to_one
+
+        say_what_is_left_to_one(config)
     from worker.__main__ import main
 
     return main(arguments)

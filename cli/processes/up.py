@@ -28,6 +28,7 @@ from cli.processes.login_link import GOOD_FOR_S, login_link
 from cli.processes.plan import Options, Plan, lacks_etcd, make_plan
 from cli.processes.ports import PortClaims
 from cli.processes.supervisor import Child, reaping, trim_log
+from cli.processes.worker import left_behind
 from common.access.callers import AuthMode
 from common.process.lifecycle import Stop, all_ended, run_loops
 from common.tls import pinned_context
@@ -52,6 +53,8 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
             say(f"data:      {data.path}")
             for line in plan.lines:
                 say(line)
+            for told in await asyncio.to_thread(_left_behind, data, options.workers):
+                say(f"note:      {told}")
             cert = plan.manager.tls_cert
             connector = aiohttp.TCPConnector(ssl=pinned_context(cert) if cert is not None else True)
             limit = aiohttp.ClientTimeout(total=5)
@@ -62,6 +65,12 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
                 await _Machine(options, plan, data, http, way_in, stop).run()
 
     return main
+
+
+def _left_behind(data: DataDir, workers: int) -> list[str]:
+    return [
+        told for told, _ in left_behind(data.path, prefix="worker-", count=workers, remedy="start once with --workers")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -87,20 +88,34 @@ def _name(config: WorkerConfig, number: int) -> str | None:
     return f"{config.worker_name}-{number}"
 
 
+def say_what_is_left_to_one(config: WorkerConfig) -> None:
+    """The same for a worker that is one process now. Nothing while other processes have the directory."""
+    configure_logging(config.log_level, config.log_format)
+    home = config.data_dir / "processes"
+    with suppress(DirectoryTakenError, OSError), locked_directory(home):
+        _say_what_is_left(home, 1)
+
+
 def _say_what_is_left(home: Path, count: int) -> None:
-    """Processes that there were, and are not any more, may have records that the log store never got."""
-    for directory in sorted(home.iterdir()):
-        if not directory.name.isdecimal() or int(directory.name) <= count or not (directory / "spool").is_dir():
+    for told, records in left_behind(home, count=count, remedy="start once with processes"):
+        _log.warning("%s", told, extra={"action": "processes.left", "records": records})
+
+
+def left_behind(home: Path, *, prefix: str = "", count: int, remedy: str) -> Iterator[tuple[str, int]]:
+    """Workers that there were, and are not any more, may have records that the log store never got: what to say of
+    each, and how many.
+    """
+    for directory in sorted(home.glob(f"{prefix}*")):
+        number = directory.name.removeprefix(prefix)
+        if not number.isdecimal() or int(number) <= count or not (directory / "spool").is_dir():
             continue
         try:
             waiting = asyncio.run(_waiting_in(directory / "spool"))
         except SpoolError as error:
-            _log.warning("%s", error, extra={"action": "processes.left"})
+            yield str(error), 0
             continue
         if waiting:
-            extra = {"action": "processes.left", "records": waiting}
-            remedy = f"start once with processes {directory.name}"
-            _log.warning("%s holds %s records that were not delivered: %s", directory, waiting, remedy, extra=extra)
+            yield f"{directory} holds {waiting} records that were not delivered: {remedy} {number}", waiting
 
 
 async def _waiting_in(directory: Path) -> int:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.processes.worker import plan_workers
+from cli.processes.worker import left_behind, plan_workers
+from cli.programs import run_worker
 from common.configuration.config import WorkerConfig, load_worker_config
 from common.errors import ConfigError
+from tests.support.records import record
+from worker.identity import locked_directory
+from worker.record.spool import Spool
 
 
 def configured(tmp_path: Path, **flags: Any) -> WorkerConfig:
@@ -71,3 +77,40 @@ def test_auto_leaves_half_of_the_cores_to_commands(
 def test_a_number_of_processes_that_is_none_is_refused(tmp_path: Path, value: object) -> None:
     with pytest.raises(ConfigError, match='give a whole number from 1 to 64, or "auto"'):
         configured(tmp_path, processes=value)
+
+
+def _with_records(directory: Path, count: int) -> None:
+    async def fill() -> None:
+        spool = Spool.open(directory / "spool")
+        for number in range(count):
+            await spool.append(record(number))
+        await spool.close()
+
+    asyncio.run(fill())
+
+
+def test_a_worker_that_is_one_process_now_names_those_before_it_that_hold_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("cli.processes.worker.configure_logging", lambda *_: None)
+    monkeypatch.setattr("worker.__main__.main", lambda _: 7)
+    home = tmp_path / "processes"
+    _with_records(home / "2", 3)
+    _with_records(home / "3", 0)
+    config = tmp_path / "worker.json"
+    config.write_text(json.dumps({"dataDir": str(tmp_path)}))
+    with locked_directory(home):  # others run on it
+        assert run_worker(["--config", str(config)]) == 7
+    assert caplog.messages == []
+    assert run_worker(["--config", str(config)]) == 7
+    told = f"{home / '2'} holds 3 records that were not delivered: start once with processes 2"
+    assert caplog.messages == [told]
+
+
+def test_fewer_workers_of_a_machine_leave_nothing_behind_unsaid(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        _with_records(tmp_path / f"worker-{number}", number)
+    (tmp_path / "worker-x").mkdir()
+    assert list(left_behind(tmp_path, prefix="worker-", count=2, remedy="start once with --workers")) == [
+        (f"{tmp_path / 'worker-3'} holds 3 records that were not delivered: start once with --workers 3", 3)
+    ]
