@@ -173,8 +173,8 @@ def cronicle(text: str) -> Iterator[Found]:
     """The answer of ``/api/app/get_schedule/v1``, or the lines of ``control.sh export``."""
     lines = [line for line in text.splitlines() if line.startswith("global/schedule/")]
     if lines:
-        rows = [json.loads(line.partition(" - ")[2]) for line in lines]
-        text = json.dumps([item for row in rows for item in row.get("items") or ()])
+        items = [row.get("items") or [] for row in objects_in("\n".join(line.partition(" - ")[2] for line in lines))]
+        text = json.dumps([one for some in items for one in (some if isinstance(some, list) else [some])])
     return each(objects_in(text, "rows"), _cronicle, "title")
 
 

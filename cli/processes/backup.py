@@ -175,7 +175,9 @@ def _put(fresh: Path, target: Path) -> None:
 def restore(arguments: argparse.Namespace) -> int:
     """Make a data directory out of the file: whole or not at all, and only where there is none."""
     source, target = Path(arguments.file).absolute(), DataDir(arguments.data_dir).path
-    if target.exists() and any(target.iterdir()):
+    with _failing_clearly(target):
+        is_empty = not target.exists() or not any(target.iterdir())
+    if not is_empty:
         message = (
             f"{target} is not empty: name a directory that is not there yet with --data-dir, or move that one away"
         )

@@ -210,6 +210,11 @@ def _take_api_port(manager: ManagerConfig, ports: PortClaims) -> None:
         raise CommandError("etcron up needs a port of its own; give --port a number above 0", ExitStatus.USAGE)
     try:
         free = is_free(manager.host, manager.api_port)
+    except PermissionError:
+        raise CommandError(
+            f"this user may not listen on port {manager.api_port}; choose one from 1024 on with --port",
+            ExitStatus.REFUSED,
+        ) from None
     except OSError as error:
         raise CommandError(f"cannot listen on {manager.host}: {error.strerror}; mend host", ExitStatus.USAGE) from None
     if not (free and ports.take(manager.api_port, host=manager.host)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Self
 
 import psutil
@@ -48,15 +49,18 @@ class PortClaims:
     def take_free(self, preferred: Iterable[int]) -> int:
         """The first of the preferred ports that is free on 127.0.0.1, and not taken, else any such one; now ours."""
         for port in preferred:
-            if is_free("127.0.0.1", port) and self.take(port):
-                return port
+            with suppress(PermissionError):
+                if is_free("127.0.0.1", port) and self.take(port):
+                    return port
         while not self.take(port := free_loopback_port()):
             pass
         return port
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a server could listen there now. Raises OSError where the address itself is not of this machine."""
+    """Whether a server could listen there now. Raises OSError where the address itself is not of this machine, or this
+    user may not listen on the port (PermissionError).
+    """
     family, address = _resolved(host, port)
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,7 +68,7 @@ def is_free(host: str, port: int) -> bool:
             probe.bind(address)
             probe.listen(1)  # with SO_REUSEADDR two may bind, but only one may listen
         except OSError as error:
-            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+            if error.errno == errno.EADDRINUSE:
                 return False
             raise
     return True

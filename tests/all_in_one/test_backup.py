@@ -189,6 +189,14 @@ async def test_what_is_no_backup_is_refused_and_leaves_nothing(tmp_path: Path, n
     assert "has no place in a backup" in await refusal(tmp_path / "odd.tar.gz")
 
 
+async def test_a_restore_to_where_a_file_is_is_refused(tmp_path: Path) -> None:
+    archive(tmp_path / "any.tar.gz", folder("data"))
+    (tmp_path / "data").write_text("a file")
+    refused = await etcron("restore", str(tmp_path / "any.tar.gz"), "--data-dir", str(tmp_path / "data"))
+    assert (refused.returncode != 0, "Traceback" in refused.stderr) == (True, False)
+    assert f"{tmp_path / 'data'}: Not a directory; nothing was made" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("sums", "more"),
     [

@@ -453,6 +453,33 @@ def test_the_manager_is_reached_where_it_listens(data: DataDir, tmp_path: Path, 
     assert plan.url == f"http://{shown}:{plan.manager.api_port}"
 
 
+@pytest.mark.skipif(
+    int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) <= 1, reason="any user listens on any port"
+)
+def test_a_port_that_this_user_may_not_have_is_not_said_to_be_taken(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_root = os.geteuid() == 0
+    assert is_free("127.0.0.1", free_port())
+    if is_root:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(PermissionError) as refused:
+            is_free("127.0.0.1", 1)
+        with PortClaims() as ports:
+            assert ports.take_free((1,)) != 1
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+    def refuse(*_: object) -> bool:
+        raise refused.value
+
+    monkeypatch.setattr(planning, "is_free", refuse)
+    with pytest.raises(CommandError, match=r"this user may not listen on port 1; .*--port"):
+        _plan(data, port=1)
+
+
 def test_a_port_is_free_until_somebody_listens(listener: socket.socket) -> None:
     taken = listener.getsockname()[1]
 

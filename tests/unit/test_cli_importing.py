@@ -332,6 +332,13 @@ def test_calendar_events_that_are_not_read_are_refused(text: str) -> None:
         calendar(text)
 
 
+@pytest.mark.parametrize("more", ['{"items": [{"ti', "[1]", '{"items": 1}'])
+def test_an_export_of_cronicle_that_is_cut_short_is_told_as_such(more: str) -> None:
+    for first in ("", f'global/schedule/0 - {{"items": [{json.dumps(CRONICLE)}]}}\n'):
+        with pytest.raises(UnreadableError, match="no JSON"):
+            jobs("cronicle", f"{first}global/schedule/1 - {more}")
+
+
 @pytest.mark.parametrize("system", [*SYSTEMS, "systemd"])
 @pytest.mark.parametrize("text", ["", "{", "[1]", '"x"', "[[]]", "null", "a: [", "{}", '{"items": [{}]}', "- 1\n- 2"])
 def test_what_is_no_export_is_told_as_such_and_nothing_fails(system: str, text: str) -> None:
