@@ -48,6 +48,11 @@ class Source:
         return str(self.path) if self.path is not None else f"the crontab of {self.user}"
 
     @property
+    def is_of_another(self) -> bool:
+        """Whether it is the crontab of another user than this command's, who so decides what is in it."""
+        return self.user not in (None, _own_name())
+
+    @property
     def owner(self) -> str:
         """The label of its jobs: which crontab of which machine they are."""
         what = self.user if self.path is None else str(self.path).strip("/")

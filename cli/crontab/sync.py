@@ -70,7 +70,7 @@ def sync(arguments: argparse.Namespace) -> int:
             client, [wanted_of(one) for one in outcomes if one.document is not None], owner=arguments.owner, prune=True,
             over=partial(over_what_is_there, given=set_values(arguments)),
         )  # fmt: skip
-        _refuse_strangers(steps, arguments.owner)
+        _refuse_strangers(steps, source)
         gone = [
             step.name for step in steps
             if step.action is Action.PRUNE and step.state_before == "enabled" and step.name not in by_etcron
@@ -225,13 +225,20 @@ def _no_worker_for(user: str) -> str:
     )
 
 
-def _refuse_strangers(steps: Iterable[Step], owner: str) -> None:
-    """CommandError where a job of the same name is there that has nothing to do with this crontab."""
+def _refuse_strangers(steps: Iterable[Step], source: Source) -> None:
+    """CommandError where a job of the same name is there that has nothing to do with this crontab.
+
+    One's own may give a user to a job of its command that has none yet; another's would get a job of its own by that,
+    with the labels and secrets that it has.
+    """
     strangers = [
         step.name
         for step in steps
         if step.action is Action.CHANGE
-        and any(field == "command" for field, _, _ in step.changes)
+        and any(
+            field == "command" or (field == "user" and (before is not None or source.is_of_another))
+            for field, before, _ in step.changes
+        )
         and any(field == f"labels.{OWNER_LABEL}" and before is None for field, before, _ in step.changes)
     ]
     if strangers:

@@ -419,6 +419,25 @@ async def test_a_strangers_job_of_the_same_name_is_left_alone(etcron: Etcron, wr
     assert await states(etcron) == {"nightly-backup": "enabled"}
 
 
+@pytest.mark.parametrize(
+    ("user", "of"),
+    [
+        pytest.param(None, "daemon", id="the worker's user"),
+        pytest.param("backup", "daemon", id="another user"),
+        pytest.param("backup", None, id="another user, and one's own crontab"),
+    ],
+)
+async def test_attack_a_crontab_gives_somebody_elses_job_of_the_same_command_to_its_user(
+    etcron: Etcron, write: Write, user: str | None, of: str | None
+) -> None:
+    saved = ("job", "save", "nightly-backup", "--command", "/opt/backup --full", "--cron", "@daily")
+    await etcron.ok(*saved, *(("--set", f"user={user}") if user else ()))
+    result = await etcron(*sync(write("tab", CRONTAB), *(("--user", of) if of else ())))
+    assert (result.status, "that are not of this crontab: nightly-backup" in result.err) == (4, True)
+    found = await spec(etcron, "nightly-backup")
+    assert (found["user"], found["labels"], found["enabled"]) == (user, {}, True)
+
+
 async def test_a_file_that_cron_does_not_run_cannot_be_taken_over(etcron: Etcron, write: Write) -> None:
     result = await etcron("crontab", "sync", write("tab", CRONTAB), "--takeover")
     assert (result.status, "--live says that it does" in result.err) == (2, True)
