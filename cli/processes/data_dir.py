@@ -130,12 +130,25 @@ class DataDir:
         return path
 
     def remembered(self) -> dict[str, object]:
-        """What earlier starts remembered; nothing where the file is missing or spoilt."""
+        """What earlier starts remembered; nothing where the file is missing.
+
+        CommandError where it is spoilt, and there are data that it tells of: others would be started on them.
+        """
+        path = self.path / "remembered.json"
         try:
-            found = json.loads((self.path / "remembered.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
             return {}
-        return found if isinstance(found, dict) else {}
+        except (OSError, ValueError):
+            found = None
+        if isinstance(found, dict):
+            return found
+        if self.etcd.exists() or self.log_store.exists():
+            raise CommandError(
+                f"{path} cannot be read, and says which etcd, log store, ports and time zone are those of the data "
+                "beside it; mend it, or move it away, and all of these are chosen anew", ExitStatus.REFUSED,
+            )  # fmt: skip
+        return {}
 
     def remember(self, **facts: object) -> None:
         """Add facts to those remembered."""
@@ -153,13 +166,22 @@ def write_text_privately(path: Path, text: str) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all, with mode 0600. CommandError where its directory takes none."""
+    """Write a file whole or not at all, also where the power fails, with mode 0600. CommandError where its directory
+    takes none.
+    """
     fresh = path.with_suffix(".new")
     try:
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text + "\n")
+            file.flush()
+            os.fsync(descriptor)
         fresh.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         with contextlib.suppress(OSError):
             fresh.unlink()

@@ -326,6 +326,27 @@ def test_spoilt_memory_is_forgotten(data: DataDir) -> None:
     assert _plan(data).etcd is not None
 
 
+def test_spoilt_memory_of_data_that_are_there_is_refused(data: DataDir) -> None:
+    (data.path / "remembered.json").write_text("{")
+    data.etcd.mkdir()
+    with pytest.raises(CommandError, match=r"remembered\.json cannot be read, .* mend it, or move it away"):
+        _plan(data)
+    (data.path / "remembered.json").unlink()
+    assert data.remembered() == {}
+
+
+def test_what_is_remembered_is_on_the_disk_before_it_takes_the_place_of_what_was(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data.remember(etcdPort=1)
+    synced = list[tuple[str, object]]()
+    monkeypatch.setattr(
+        os, "fsync", lambda at: synced.append((Path(f"/proc/self/fd/{at}").readlink().name, data.remembered()))
+    )
+    data.remember(etcdPort=2)
+    assert synced == [("remembered.new", {"etcdPort": 1}), (data.path.name, {"etcdPort": 2})]
+
+
 def test_configurations_are_readable_by_nobody_else(data: DataDir) -> None:
     assert data.write_config("manager", {"mongodbUri": "mongodb://u:p@h"}).stat().st_mode & 0o077 == 0
 
