@@ -51,7 +51,8 @@ class Counts:
     """Since this process began."""
 
     def __init__(self) -> None:
-        self.records: Counter[tuple[Verdict, Trigger]] = Counter()
+        # From 0 on, as Prometheus takes a counter that appears with its first value for one that has not grown.
+        self.records = Counter({(status, Trigger.SCHEDULE): 0 for status in (Verdict.MISSED, Verdict.LOST)})
         self.retries = 0
         self.lateness: defaultdict[Trigger, Histogram] = defaultdict(lambda: Histogram(LATENESS_S))
         self.durations: defaultdict[Verdict, Histogram] = defaultdict(lambda: Histogram(DURATION_S))

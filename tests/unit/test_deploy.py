@@ -106,6 +106,11 @@ def test_the_board_is_one_that_grafana_reads() -> None:
     assert len(set(panels)) > 15
 
 
+def test_fires_that_are_recorded_late_are_seen_by_when_their_record_is_made() -> None:
+    [asked] = [expression for where, expression, _ in expressions() if where == "alert EtcronFiresMissed"]
+    assert 'increase(etcron_records_total{status=~"missed|lost"}' in asked
+
+
 def test_fires_that_wait_on_several_workers_are_the_same_fires() -> None:
     waiting = {expression for _, expression, _ in expressions() if "etcron_worker_waiting_fires" in expression}
     assert waiting

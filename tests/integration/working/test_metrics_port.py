@@ -66,6 +66,9 @@ async def test_tells_whether_it_takes_fires_and_counts_what_it_does(place: Place
             await wait_until(is_ready, description="it takes fires")
             job = await world.save(command="exit 3", retry={"limit": 1, "delaySeconds": 0})
             before = await samples(http)
+            for status in ("missed", "lost"):
+                # Of a counter that appears with its first value, `increase` says nothing.
+                assert before[f"etcron_records_total{{status={status}}}{{trigger=schedule}}"] == 0
             await world.record(await world.ask(job, SystemClock().wall_ms()))
 
             async def has_tried_again() -> bool:
