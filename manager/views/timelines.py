@@ -8,6 +8,7 @@ told apart is one mark.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -206,13 +207,22 @@ class Timelines:
         return [one for one in found if _ends_ms(one) >= window.from_ms]
 
     async def _means(self, window: Window, until_ms: int) -> list[tuple[int, float]]:
-        """As the steward has counted the hours; none where the log store is away."""
+        """As the steward has counted the hours; none where the log store is away.
+
+        It counts a run whole in the hour that it was planned in: it is spread over as many as the longest of that hour.
+        """
         hours = range(window.from_ms // _HOUR_MS, min(until_ms, window.now_ms) // _HOUR_MS)
+        looked_at = range(hours.start - _LONGEST_MS // _HOUR_MS, hours.stop)
         try:
-            counts = await self._history.statistics(None, hours, _HOUR_MS) if hours else []
+            counts = await self._history.statistics(None, looked_at, _HOUR_MS) if hours else []
         except UnavailableError:
             return []
-        return [(one.number * _HOUR_MS, round(one.duration_ms / _HOUR_MS, 2)) for one in counts]
+        means = Counter[int]()
+        for one in counts:
+            over = max(1, -(-one.max_duration_ms // _HOUR_MS))
+            for hour in range(max(one.number, hours.start), min(one.number + over, hours.stop)):
+                means[hour] += one.duration_ms // over
+        return [(hour * _HOUR_MS, round(ms / _HOUR_MS, 2)) for hour, ms in sorted(means.items())]
 
     async def _of_jobs(self, jobs: Sequence[KnownJob], rights: Rights, window: Window) -> list[Lane]:
         results, read, before = await asyncio.gather(

@@ -202,6 +202,24 @@ async def test_lane_says_from_where_on_it_is_whole_and_before_are_the_averages_o
     assert told["usedMean"] == [{"time": start + hour * HOUR_MS, "slots": 0.5} for hour in range(3)]
 
 
+async def test_run_of_many_hours_counts_in_each_of_them_and_not_in_its_first(manager: Managed) -> None:
+    await put(manager, "a", every="1s")
+    start = now_ms() // HOUR_MS * HOUR_MS - 8 * HOUR_MS
+    night = [RunId.planned("night", start - 2 * HOUR_MS), RunId.planned("night", start + HOUR_MS)]
+    ends = [start + 2 * HOUR_MS, start + 4 * HOUR_MS]
+    await manager.write(
+        [record_of(run, start_ms=run.plan_ms, end_ms=end) for run, end in zip(night, ends, strict=True)]
+    )
+    await manager.write([
+        record_of(RunId.planned("a", start + 5 * HOUR_MS + number * 11_000), start_ms=start, end_ms=start)
+        for number in range(450)
+    ])  # fmt: skip
+    await count_records(manager.runlog)
+    told = await manager.get("/api/v1/timeline", **{"from": str(start), "to": str(now_ms() + HOUR_MS)})
+    means = {(one["time"] - start) // HOUR_MS: one["slots"] for one in told["usedMean"]}
+    assert [means.get(hour) for hour in range(5)] == [1, 2, 1, 1, None]
+
+
 async def test_lane_of_a_job_has_what_was_planned_long_before_and_reaches_into_the_span(manager: Managed) -> None:
     await put(manager, "a", every="1h")
     await put(manager, "b", every="1h")
