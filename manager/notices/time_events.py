@@ -72,6 +72,9 @@ class SilentJobs:
         self._clock = clock
         self._limits: dict[str, int] = {}
         """By job, ms; all that are in the heap, and of no other limit there."""
+        self._asked_ms: dict[str, int] = {}
+        """Since when each asks for its limit, as far as this term has seen: a later save of something else changes
+        nothing."""
         self._due: list[tuple[int, str, int]] = []
         self._scan_at_s = 0.0
 
@@ -95,13 +98,17 @@ class SilentJobs:
 
     async def _scan(self) -> None:
         """Which jobs there are to be looked at."""
-        limits = dict[str, int]()
+        limits, asked_ms = dict[str, int](), dict[str, int]()
         async for name, spec in self._watching.catalog.each():
             if (limit_ms := limit_of(spec)) is not None:
                 limits[name] = limit_ms
                 if self._limits.get(name) != limit_ms:
                     heapq.heappush(self._due, (0, name, limit_ms))
-        self._limits = limits
+                    if (job := self._watching.catalog.get(name)) is not None and job.saved is not None:
+                        asked_ms[name] = job.saved.saved_ms
+                elif name in self._asked_ms:
+                    asked_ms[name] = self._asked_ms[name]
+        self._limits, self._asked_ms = limits, asked_ms
 
     async def _silent(self, now_ms: int) -> list[Event]:
         due: dict[str, int] = {}
@@ -115,7 +122,8 @@ class SilentJobs:
             if job is None or job.saved is None:
                 continue
             success_ms = None if last is None else last.success_ms
-            silent_ms = silent_for(max(success_ms or 0, job.saved.saved_ms), now_ms, self._watch.gaps)
+            asked_ms = self._asked_ms.get(name, job.saved.saved_ms)
+            silent_ms = silent_for(max(success_ms or 0, asked_ms), now_ms, self._watch.gaps)
             left_ms = limit_ms - silent_ms if silent_ms < limit_ms else limit_ms
             heapq.heappush(self._due, (now_ms + left_ms, name, limit_ms))
             if silent_ms >= limit_ms:

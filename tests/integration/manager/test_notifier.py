@@ -224,6 +224,22 @@ async def test_job_without_a_success_is_silent_and_the_time_without_a_notifier_d
         await second.says("ops: problem failed", "ops: problem silent", "ops: recovered recovered")
 
 
+async def test_job_that_is_saved_more_often_than_its_limit_is_silent_all_the_same(here: Telling) -> None:
+    await here.job("backup", silentAfterSeconds=2 * 3600)
+
+    async def is_looked_at() -> bool:
+        return (await here.manager.runlog.alerts.watch()).looked_ms > 0
+
+    await wait_until(is_looked_at, description="the notifier looks at it")
+    spec = parse_job({
+        "name": "backup", "command": "y", "cronExpr": "@yearly", "silentAfterSeconds": 2 * 3600,
+    })  # fmt: skip
+    here.clock.offset_ms = round(1.5 * _HOUR)
+    saved = SavedJob(spec=spec, anchor_ms=NOW - _HOUR, saved_ms=here.clock.wall_ms())
+    await here.manager.etcd.put(here.manager.keys.job("backup"), saved.to_json())
+    await here.says("ops: problem silent")
+
+
 async def test_worker_that_is_gone_is_told_to_rules_for_the_system_and_that_it_is_back(here: Telling) -> None:
     await here.rule("system", system=True, to=["admins"], on=["worker-down", "recovered"])
     gone = RosterEntry(worker="w3", host="h3", seen_ms=NOW, left=Left.GONE)
