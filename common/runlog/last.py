@@ -178,7 +178,7 @@ class Advance(Struct, frozen=True, kw_only=True, gc=False):
         return fields
 
     def _is_failing_with(self, there: Mapping[str, Any], recent: Sequence[str]) -> bool:
-        failing = _is_failing(recent)
+        failing = _failing_by(recent)
         return there.get("failing") is True or self.failing is True if failing is None else failing
 
     def merged_into(self, there: Mapping[str, Any]) -> UpdateOne | None:
@@ -210,7 +210,7 @@ def joined(one: Advance, other: Advance) -> Advance:
     ran = max(one, other, key=lambda advance: advance.run_order)
     failed = max(one, other, key=lambda advance: advance.failure_order)
     entries = merge_entries(one.entries, other.entries)
-    if (failing := _is_failing(entries)) is None:
+    if (failing := _failing_by(entries)) is None:
         failing = next((each.failing for each in (newer, one, other) if each.failing is not None), None)
     return replace(
         newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run, failing=failing,
@@ -269,7 +269,7 @@ def came_to_in(document: Mapping[str, Any], job: str) -> CameTo:
     )
 
 
-def _is_failing(entries: Sequence[str]) -> bool | None:
+def _failing_by(entries: Sequence[str]) -> bool | None:
     """By the newest that was not skipped, of a broadcast job by each worker's; None: there is none, or none of ours."""
     newest: dict[str, bool] = {}
     for text in reversed(entries):
@@ -439,7 +439,7 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
         oldest=ascending[0][0],
         order=order,
         result=result,
-        failing=_is_failing(entries),
+        failing=_failing_by(entries),
         run_order=run_order,
         run=result if ran is newest else None if ran is None else last_document(ran),
         entries=tuple(merge_entries(entries)),
