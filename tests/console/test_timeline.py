@@ -81,6 +81,8 @@ async def test_lanes_tell_what_ran_and_what_is_to_come_and_are_moved_by_keys_and
     await page.keyboard.press("ArrowRight")
     await expect(page.locator(".mark:focus")).not_to_have_attribute("aria-label", said or "")
     await expect(lanes.locator(".tip")).to_be_visible()
+    await lanes.locator(".chart-of").hover(position={"x": 2, "y": 2})  # a page that moves under a mouse does so, too
+    await expect(lanes.locator(".tip")).to_be_visible()
 
     await lanes.get_by_role("button", name=re.compile("table")).click()
     row = lanes.get_by_role("row", name=re.compile("^hourly"))

@@ -362,7 +362,7 @@ async def test_row_shows_runs_and_results(manager: Managed) -> None:
     assert [entry["status"] for entry in row["recent"]] == ["failed", "skipped"]
     oldest = {"status": "failed", "planTime": done.plan_ms, "runId": str(done), "durationMs": 5}
     assert row["recent"][0] == oldest
-    for state, total in (("running", 1), ("failing", 0), ("enabled", 1)):
+    for state, total in (("running", 1), ("failing", 1), ("enabled", 1)):
         assert (await manager.get("/api/v1/jobs", state=state))["total"] == total
     await manager.write([record_of(RunId.planned("j", plan_ms), Verdict.LOST)])
     assert (await manager.get("/api/v1/jobs", state="failing", q="ECHO"))["total"] == 1

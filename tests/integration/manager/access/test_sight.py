@@ -37,6 +37,7 @@ from common.protocol.saved_job import EditKind, JobVersion, SavedJob
 from common.runlog.alerts import Bucket
 from common.verdicts import EventKind, Verdict
 from manager.access.needs import inventory
+from manager.api import versions
 from tests.support.access import Accessing
 from tests.support.etcd_server import EtcdServer
 from tests.support.event_stream import EventStream, listening
@@ -514,9 +515,12 @@ async def test_attack_name_of_a_hidden_job_is_found_out_by_a_deleted_one_that_ha
     assert "ours-gone" not in (await world.get("viewer", "/api/v1/deleted-jobs"))[1], "it is there again"
 
 
-async def test_attack_deletions_of_hidden_jobs_are_found_in_the_cursors_of_ones_own(world: World) -> None:
-    """A page looks at 500; its cursor names the last of them to nobody."""
-    names = ["ours-late", *(f"hidden-{number}" for number in range(600)), "ours-early"]
+async def test_attack_deletions_of_hidden_jobs_are_found_in_the_cursors_of_ones_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page looks at some hundred; its cursor names the last of them to nobody."""
+    monkeypatch.setattr(versions, "_DELETIONS", 20)
+    names = ["ours-late", *(f"hidden-{number}" for number in range(30)), "ours-early"]
     assert not await world.manager.runlog.put_versions([
         JobVersion(
             job=name, revision=10_000 - number, spec={"name": name, "labels": OURS if "ours" in name else THEIRS},

@@ -55,8 +55,11 @@ export function chart(host, { id, title, extra = null }) {
   }).observe(drawing);
   onChange(draw);
   drawing.addEventListener("keydown", (event) => step(drawing, event));
-  for (const type of ["pointerover", "focusin"]) drawing.addEventListener(type, ({ target }) => tell(host, tip, /** @type {Element} */ (target)));
-  for (const type of ["pointerleave", "focusout"]) drawing.addEventListener(type, () => void (tip.hidden = true));
+  // Beside a mark that the keys are at it stays, wherever the pointer rests: that moves as the page does.
+  const atKeys = () => drawing.querySelector(".mark:focus-visible");
+  for (const type of ["pointerover", "focusin"]) drawing.addEventListener(type, ({ target }) => tell(host, tip, /** @type {Element} */ (target).closest(".mark") ?? atKeys()));
+  drawing.addEventListener("pointerleave", () => tell(host, tip, atKeys()));
+  drawing.addEventListener("focusout", () => void (tip.hidden = true));
   return (what) => {
     shown = what;
     width = drawing.clientWidth;
@@ -81,9 +84,8 @@ function step(drawing, event) {
   next.focus();
 }
 
-/** Beside the mark, within the frame. @param {HTMLElement} host @param {HTMLElement} tip @param {Element} target */
-function tell(host, tip, target) {
-  const mark = target.closest(".mark");
+/** Beside the mark, within the frame. @param {HTMLElement} host @param {HTMLElement} tip @param {Element | null} mark */
+function tell(host, tip, mark) {
   tip.hidden = !mark;
   if (!mark) return;
   fill(tip, (mark.getAttribute("aria-label") ?? "").split("\n").map((text) => h("div", {}, text)));
