@@ -157,7 +157,7 @@ class Child:
             try:
                 self._watch(process, self._ended)
             except OSError:
-                process.kill()  # nobody would hear of its end
+                process.kill()  # the supervisor could not see it end
                 process.wait()
                 raise
         except OSError as error:

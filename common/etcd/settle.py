@@ -15,7 +15,7 @@ So what may have been done is never reported as not done: an error without a dou
 one. `settle` is for callers that need to know what became of the write; `answered` for those that read etcd's refusal
 in the same way with and without a doubt, because it shows what is there now.
 
-What fails after a write was carried out has not done nothing either: `noting_done` is for whoever tells of that.
+A call may fail after etcd has carried out its write. `noting_done` tells its caller of such a write.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def noting_done() -> Iterator[Noted]:
 
 
 def note_done() -> None:
-    """A write that was sent by `answered` was carried out, and what fails after it has not done nothing."""
+    """Etcd has carried out a write that `answered` sent; `settle` notes its own."""
     if (noted := _noted.get()) is not None:
         noted.done = True
 

@@ -204,7 +204,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
 
 @web.middleware
 async def tell_what_was_done(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What fails after a write of its call leaves a doubt, whatever its error says: nobody takes it for not done."""
+    """Where a call fails after etcd has carried out its write, the client reads that it may be done."""
     with noting_done() as noted:
         try:
             return await handler(request)

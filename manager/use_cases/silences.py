@@ -105,8 +105,8 @@ class SilenceService:
         return [job for job in named if rights.sees_all or self._catalog.seen(job, rights) is not None]
 
     async def _sweep(self, by: str) -> int:
-        """Those that have been over for a day are gone; of a caller who has their share, all that are over. How many
-        are theirs then, acknowledgements apart."""
+        """Removes silences that ended a day ago, and, where the caller has their share, all of theirs that have ended.
+        How many the caller has then, without acknowledgements."""
         records, now_ms = self.kept.records, self.kept.records.clock.wall_ms()
         over, ended, theirs = list[KeyValue](), list[KeyValue](), 0
         async for kv in records.all_under(self.kept.prefix):

@@ -220,7 +220,7 @@ NO_WORKER = {"etcd": "ok", "logStore": "ok", "sinceMs": None, "fires": {"state":
 async def test_manager_that_knows_nobody_while_etcd_is_away_is_not_shown_as_well(
     console: Console, told: dict[str, object] | None, status: str, shown: str, chip: str, mark: str
 ) -> None:
-    """After five minutes without etcd it lets nobody in by rights that may be gone, and tells its status alone."""
+    """After five minutes without etcd a manager believes no rights, and tells everybody its status alone."""
     answer = {"status": status}
     page = await console.open("about:blank", script=NO_SHARED_WORKER + STREAM_THAT_FAILS, watched=False)
     await page.route("**/readyz?verbose", lambda route: route.fulfill(status=503, json=answer))
