@@ -6,8 +6,9 @@ import _signal  # type: ignore[import-not-found]  # as `signal`, which makes a m
 import gc
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final, Self
 
 import hypothesis
@@ -35,11 +36,23 @@ for _name in [name for name in os.environ if name.upper().startswith("ETCRON_CON
     del os.environ[_name]
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Thousands of tests stay to the end: from now on no collection of garbage looks at them, which takes 0.1 s."""
     gc.collect()
     gc.freeze()
     gc.enable()
+    _one_loop_a_file(session.items)
+
+
+def _one_loop_a_file(items: Sequence[pytest.Item]) -> None:
+    """UsageError where tests of a file run in several loops: what its fixtures keep running stands still meanwhile."""
+    loops = dict[Path, set[str]]()
+    for item in items:
+        if (mark := item.get_closest_marker("asyncio")) is not None:
+            loops.setdefault(item.path, set()).add(mark.kwargs.get("loop_scope") or "function")
+    several = {str(path): sorted(scopes) for path, scopes in loops.items() if len(scopes) > 1}
+    if several:
+        raise pytest.UsageError(f"give all tests of these files one loop_scope, in pytestmark: {several}")
 
 
 # The many servers of the tests share two cores: an etcd of one thread costs a quarter less, and half when it is idle.

@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "http"
 
-pytestmark = [pytest.mark.slow, pytest.mark.etcd, pytest.mark.logstore]
+pytestmark = [pytest.mark.slow, pytest.mark.etcd, pytest.mark.logstore, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -58,7 +58,6 @@ async def test_examples_run_within_seconds_and_all_of_it_stops_in_order(tmp_path
         assert not any(child.is_running() for child in children)
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_whoever_has_started_it_makes_the_calls_of_the_legacy_api_without_a_login(common_up: RunningUp) -> None:
     up, order = common_up, ("save_job", "list_jobs", "job_log", "kill_job", "list_workers", "delete_job")
     assert {path.stem for path in EXAMPLES.glob("*.http")} == set(order)
@@ -74,7 +73,6 @@ async def test_whoever_has_started_it_makes_the_calls_of_the_legacy_api_without_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can call as another user")
-@pytest.mark.asyncio(loop_scope="module")
 async def test_another_user_of_the_machine_gets_at_nothing(common_up: RunningUp) -> None:
     """Also where the data directory is one that was there, into which others may look."""
     up, other, data = common_up, OtherUser(), common_up.printed.parent / "data"
@@ -113,7 +111,6 @@ async def test_nothing_is_left_when_it_is_killed_and_the_next_start_goes_on(tmp_
         assert await up.ends() == 0
 
 
-@pytest.mark.asyncio(loop_scope="module")
 async def test_a_child_that_is_killed_is_started_again(common_up: RunningUp) -> None:
     up = common_up
     children = up.children()

@@ -47,9 +47,7 @@ from tests.support.managing import Managed, Place, managing
 from tests.support.open_runs import now_ms, open_entry, record_of
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
-looking = pytest.mark.asyncio(loop_scope="module")
-"""It changes nothing."""
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore, pytest.mark.asyncio(loop_scope="module")]
 
 DAY_MS: Final = 86_400_000
 MINUTE_MS: Final = 60_000
@@ -237,7 +235,7 @@ async def still(etcd_server: EtcdServer, log_store: LogStore) -> AsyncIterator[W
         yield await world_of(guarded)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def world(place: Place) -> AsyncIterator[World]:
     async with managing(place, auth="required") as guarded:
         yield await world_of(guarded)
@@ -356,13 +354,12 @@ def opened(text: str) -> str:
     return "\n".join((text, *decoded))
 
 
-def test_every_get_stands_in_the_matrix(still: World) -> None:
+async def test_every_get_stands_in_the_matrix(still: World) -> None:
     found = {f"{method} {path}" for method, path in inventory(still.manager.http.app) if method == "GET"}
     missing = found - MATRIX.keys() - WITHOUT_JOBS - {*ADMIN_ONLY}
     assert not missing, f"say in MATRIX what callers may see of them: {sorted(missing)}"
 
 
-@looking
 @pytest.mark.parametrize("call", MATRIX)
 async def test_nothing_of_another_team_is_told(call: str, still: World) -> None:
     look = MATRIX[call]
@@ -374,7 +371,6 @@ async def test_nothing_of_another_team_is_told(call: str, still: World) -> None:
         assert shows in text, (path, text)
 
 
-@looking
 @pytest.mark.parametrize("call", MATRIX)
 async def test_what_may_not_be_seen_answers_like_what_there_is_not(call: str, still: World) -> None:
     """An attack: somebody asks for names one after the other, and compares the answers."""
@@ -386,7 +382,6 @@ async def test_what_may_not_be_seen_answers_like_what_there_is_not(call: str, st
         assert answers[0] == answers[1], template
 
 
-@looking
 @pytest.mark.parametrize("call", MATRIX)
 async def test_other_team_is_told_nothing_of_ours(call: str, still: World) -> None:
     look = MATRIX[call]
@@ -400,7 +395,6 @@ async def test_other_team_is_told_nothing_of_ours(call: str, still: World) -> No
         assert status == (400 if template.endswith("odd") else 200), (template, text)
 
 
-@looking
 @pytest.mark.parametrize("call", [*MATRIX, *ADMIN_ONLY])
 async def test_who_has_no_binding_is_refused_and_a_stranger_has_to_log_in(call: str, still: World) -> None:
     if call == "GET /readyz":
@@ -439,14 +433,12 @@ async def test_how_long_runs_of_a_former_owner_took_is_not_told(world: World, pa
     assert ('"usualMs":7654321' in told["viewer"], "7654321" in opened(told["ours"])) == (True, False)
 
 
-@looking
 @pytest.mark.parametrize("call", ADMIN_ONLY)
 async def test_sums_over_everything_are_for_who_may_read_everything(call: str, still: World) -> None:
     path = call.removeprefix("GET ")
     assert [(await still.get(who, path))[0] for who in ("ours", "theirs", "viewer", "admin")] == [403, 403, 200, 200]
 
 
-@looking
 async def test_who_reads_everything_reads_both_teams_and_only_an_administrator_what_is_no_job(still: World) -> None:
     for who, names in (("viewer", False), ("admin", True)):
         _, text = await still.get(who, JOBS)
@@ -458,7 +450,6 @@ async def test_who_reads_everything_reads_both_teams_and_only_an_administrator_w
         assert bool(json.loads(text)["configuration"]) is names
 
 
-@looking
 async def test_values_of_variables_are_for_operators(still: World) -> None:
     for path in (f"{JOBS}/ours-job", JOBS, "/job/list", f"{JOBS}/ours-job/versions/7",
                  f"{JOBS}/ours-job/versions/7/compare"):  # fmt: skip
