@@ -221,13 +221,25 @@ def joined(one: Advance, other: Advance) -> Advance:
 
 
 def merge_entries(*strips: Iterable[str]) -> list[str]:
-    """The newest ``KEPT`` of all entries, oldest first, one for each fire: that of its last attempt that started."""
+    """The newest ``KEPT`` of all entries, oldest first, one for each fire: that of its last attempt that started.
+
+    Where these are all of fires that were skipped, as beside a long run, the newest that was not is kept with them.
+    """
     entries = sorted({one for strip in strips for one in strip})
     if len(entries) < 2:
         return entries
     # What orders an entry ends with the run, and that is the fire and the attempt.
     by_fire = {entry.split("/", 3)[-1].partition("#")[0]: entry for entry in entries}
-    return sorted(by_fire.values())[-KEPT:]
+    of_fires = sorted(by_fire.values())
+    if len(of_fires) > KEPT and not any(map(_decides, of_fires[-KEPT:])):
+        decided = [*filter(_decides, of_fires[:-KEPT])][-1:]
+        return decided + of_fires[len(decided) - KEPT :]
+    return of_fires[-KEPT:]
+
+
+def _decides(entry: str) -> bool:
+    """Whether it tells how well the job is."""
+    return _verdict_in(entry) in _DECIDING
 
 
 def results_in(document: Mapping[str, Any], job: str) -> JobResults:

@@ -294,6 +294,19 @@ async def test_broadcast_job_fails_while_it_does_on_any_worker(runlog: RunLog, a
     assert (await successes())[-1].endswith(f"/backup~c@{record(5).plan_ms}#1")
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_run_beside_which_more_fires_were_skipped_than_are_kept_ends_a_failure(
+    runlog: RunLog, at_once: bool
+) -> None:
+    skipped = [record(number, status=Verdict.SKIPPED) for number in range(2, KEPT + 10)]
+    await runlog.write([record(0, status=Verdict.FAILED)])
+    for batch in [[*skipped, record(1)]] if at_once else [skipped, [record(1)]]:
+        await runlog.write(batch)
+    assert await runlog.failing_jobs(limit=10) == []
+    assert [run for run in (await runlog.came_to(["backup"]))["backup"].successes if run.endswith(ids([record(1)])[0])]
+    assert await kept(runlog) == KEPT
+
+
 async def test_failing_jobs_whose_names_look_like_numbers_are_found_by_these(runlog: RunLog) -> None:
     names = ["007", "1e5", "7.50", "job", "null", "true"]
     await runlog.write([record(1, job=name, status=Verdict.FAILED) for name in names])
