@@ -5,8 +5,8 @@
                                                                       sent: that it flaps, hourly; what came of it
 
 A channel hears of an alert once, as soon as something that applies to the job asks for it: ``after`` problems in a
-row, no silence. What a silence holds back is sent behind it, where the alert is still open. What is over is sent where
-the problem was, silence or not.
+row, no silence. What a silence holds back is sent behind it, where the alert is still open, whatever problem of another
+kind came since. What is over is sent where the problem was, silence or not.
 
 Orders decide what is newer (`common.protocol.run.last_order`), no clock: a failure that arrives behind a success that
 is newer is sent, and is over at once. What is delivered again is known by (order, kind). Everything here is a function
@@ -54,6 +54,8 @@ class Alert(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
 
     event: Event
     """The newest problem."""
+    others: tuple[Event, ...] = ()
+    """The newest ones of other kinds since the last success, newest first: a channel may ask for those alone."""
     since_ms: int
     count: int = 1
     """Problems in all."""
@@ -64,7 +66,7 @@ class Alert(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     told: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Channel to when it heard of it last."""
     held: tuple[str, ...] = ()
-    """Channels that a silence keeps from hearing of it."""
+    """Channels that are still to hear of it: a silence keeps them from it, or they know of its flapping alone."""
     is_flapping: bool = False
     is_bad: bool = True
     """Only what flaps can be well at the moment."""
@@ -156,6 +158,20 @@ def key_of(event: Event) -> str:
     if event.job:
         return event.job
     return _SYSTEM + (event.subject if event.kind is EventKind.RECOVERED else f"{event.kind}/{event.subject}")
+
+
+def _asked_for(one: Applying, events: Iterable[Event]) -> Event | None:
+    """The first of them that it asks for."""
+    return next((event for event in events if event.kind in one.on), None)
+
+
+def _problems(alert: Alert, event: Event) -> list[Event]:
+    """The newest problem of each kind with this one, newest first; without what was before the last success."""
+    known = (alert.event, *alert.others) if alert.is_bad or event.order < alert.event.order else ()
+    newest: dict[EventKind, Event] = {}
+    for one in sorted((event, *known), key=lambda one: one.order, reverse=True):  # of the same order: as they stand
+        newest.setdefault(one.kind, one)
+    return list(newest.values())
 
 
 def recovered(alert: Alert, *, at_ms: int, order: str = "") -> Event:
@@ -293,9 +309,10 @@ class _Case:
                 self._changed(event.at_ms)
             is_another = bool(event.job) and event.run != alert.event.run and event.kind is not EventKind.SILENT
             count = max(1, event.count) if is_another else 0
+            newest, *others = _problems(alert, event)
             alert = replace(
-                alert, is_bad=True, count=alert.count + count, in_a_row=alert.in_a_row + count,
-                event=event if event.order >= alert.event.order else alert.event,
+                alert, is_bad=True, count=alert.count + count, in_a_row=alert.in_a_row + count, event=newest,
+                others=tuple(others),
             )  # fmt: skip
         self._alert = alert
         self._tell_problem(event)
@@ -309,7 +326,7 @@ class _Case:
         if alert.is_flapping or self._flaps:
             self._alert = replace(alert, is_flapping=True, is_bad=False, in_a_row=0, last_ok_ms=at_ms)
             if not alert.is_flapping:
-                self._tell_channels(alert.told, NoticeKind.FLAPPING)
+                self._tell_channels(dict.fromkeys(alert.told, alert.event), NoticeKind.FLAPPING)
             return
         self._over(at_ms, order)
 
@@ -327,7 +344,7 @@ class _Case:
 
     def _end(self, at_ms: int) -> None:
         if self._alert is not None:
-            self._ended.append(replace(self._alert, end_ms=at_ms, held=(), is_bad=False))
+            self._ended.append(replace(self._alert, end_ms=at_ms, others=(), held=(), is_bad=False))
             self._alert = None
 
     # Time
@@ -341,55 +358,61 @@ class _Case:
         elif alert.is_flapping and self._changes[-1:] <= (now_ms - FLAPPING_MS,):
             self._calm(alert)
         else:
-            self._tell_problem(alert.event, only=alert.held)
-            self._repeat(alert)
+            self._tell_problem()
+            self._repeat()
 
     def _calm(self, alert: Alert) -> None:
         self._changes = ()
         self._alert = replace(alert, is_flapping=False)
         if alert.is_bad:
-            self._alert = replace(self._alert, told={})
-            self._tell_problem(alert.event, only=(*alert.told, *alert.held))
+            # All hear once more: now, behind a silence, or once it is a problem that they ask for.
+            self._alert = replace(self._alert, held=tuple({**alert.told, **dict.fromkeys(alert.held)}))
+            self._tell_problem()
         else:
             self._over(alert.last_ok_ms or self._setting.now_ms)
 
-    def _repeat(self, alert: Alert) -> None:
-        due: dict[str, None] = {}
+    def _repeat(self) -> None:
+        alert, now_ms = self._alert, self._setting.now_ms
+        assert alert is not None
+        due: dict[str, Event] = {}
         for one in self._setting.applying:
             every_ms = FLAPPING_AGAIN_MS if alert.is_flapping else one.repeat_ms
-            if every_ms and alert.event.kind in one.on and not self._is_silenced(alert.event, alert.since_ms, one):
-                now_ms = self._setting.now_ms
-                due |= {name: None for name in one.to if alert.told.get(name, now_ms) + every_ms <= now_ms}
+            event = _asked_for(one, (alert.event, *alert.others))
+            if every_ms and event is not None and not self._is_silenced(event, alert.since_ms, one):
+                due |= {name: event for name in one.to if alert.told.get(name, now_ms) + every_ms <= now_ms}
         self._tell_channels(due, NoticeKind.FLAPPING if alert.is_flapping else NoticeKind.REPEAT)
 
     # Telling
 
-    def _tell_problem(self, event: Event, *, only: Collection[str] | None = None) -> None:
-        """Those that have not heard of the alert, and ask for such an event; or some of them alone."""
+    def _tell_problem(self, event: Event | None = None) -> None:
+        """Those that ask for it and have not heard of the alert; None: those that are still to hear, of the newest
+        problem that each asks for."""
         alert = self._alert
         assert alert is not None
-        held: dict[str, None] = {}
-        now: dict[str, None] = {}
+        held, now = dict.fromkeys(alert.held), dict[str, Event]()
         for one in self._setting.applying:
-            reached = alert.in_a_row >= one.after or not event.job or event.kind is EventKind.SILENT
-            if event.kind in one.on and reached:
-                channels = (name for name in one.to if name not in alert.told and (only is None or name in only))
-                (held if self._is_silenced(event, alert.since_ms, one) else now).update(dict.fromkeys(channels))
-        kind = NoticeKind.FLAPPING if alert.is_flapping else NoticeKind.PROBLEM if event.job else NoticeKind.SYSTEM
-        still = held if only is not None else {**dict.fromkeys(alert.held), **held}
-        self._alert = replace(alert, held=tuple(name for name in still if name not in now))
-        self._tell_channels(now, kind, event)
+            asked = _asked_for(one, (alert.event, *alert.others) if event is None else (event,))
+            if asked is None or not (alert.in_a_row >= one.after or not asked.job or asked.kind is EventKind.SILENT):
+                continue
+            names = [name for name in one.to if name in alert.held or (event is not None and name not in alert.told)]
+            if self._is_silenced(asked, alert.since_ms, one):
+                held |= dict.fromkeys(names)
+            else:
+                now |= dict.fromkeys(names, asked)
+        problem = NoticeKind.PROBLEM if alert.event.job else NoticeKind.SYSTEM
+        self._alert = replace(alert, held=tuple(name for name in held if name not in now))
+        self._tell_channels(now, NoticeKind.FLAPPING if alert.is_flapping else problem)
 
-    def _tell_channels(self, channels: Iterable[str], kind: NoticeKind, event: Event | None = None) -> None:
+    def _tell_channels(self, channels: Mapping[str, Event], kind: NoticeKind) -> None:
         """They know of the alert now."""
         alert = self._alert
         assert alert is not None
-        channels = list(channels)
-        told = AlertedEvent(
-            event=event or alert.event, since_ms=alert.since_ms, last_ok_ms=alert.last_ok_ms,
-            in_a_row=max(1, alert.in_a_row), is_flapping=kind is NoticeKind.FLAPPING,
-        )  # fmt: skip
-        self._tell(channels, kind, told)
+        for name, event in channels.items():
+            told = AlertedEvent(
+                event=event, since_ms=alert.since_ms, last_ok_ms=alert.last_ok_ms, in_a_row=max(1, alert.in_a_row),
+                is_flapping=kind is NoticeKind.FLAPPING,
+            )  # fmt: skip
+            self._tell([name], kind, told)
         self._alert = replace(alert, told={**alert.told, **dict.fromkeys(channels, self._setting.now_ms)})
 
     def _tell(self, channels: Iterable[str], kind: NoticeKind, told: AlertedEvent) -> None:

@@ -319,6 +319,24 @@ def test_rule_that_is_made_later_is_not_told_of_all_that_is_open() -> None:
     case.tells("new: problem failed")
 
 
+def test_problem_that_a_silence_held_back_is_told_behind_it_though_one_of_another_kind_came_since() -> None:
+    case = _Case(rules={"all": replace(_ALL, on=(EventKind.FAILED,))}, silences=[_silence(_NOON, _NOON + _HOUR)])
+    case.fails(1)
+    case.fails(2, EventKind.MISSED)
+    case.passes(59 * _MINUTE)
+    case.tells()
+    case.passes(2 * _MINUTE)
+    case.tells("ops: problem failed")
+
+
+def test_problem_that_goes_on_is_told_again_though_one_of_another_kind_came_since() -> None:
+    case = _Case(rules={"all": replace(_ALL, on=(EventKind.FAILED,))})
+    case.fails(1)
+    case.fails(2, EventKind.MISSED)
+    case.passes(25 * _HOUR)
+    case.tells("ops: problem failed", "ops: repeat failed")
+
+
 # Flapping
 
 
@@ -357,6 +375,34 @@ def test_what_flapped_and_stays_broken_is_told_as_a_problem() -> None:
     case.passes(FLAPPING_MS + _MINUTE)
     case.tells("ops: problem failed")
     assert not case.alert.is_flapping
+
+
+def test_who_was_told_that_it_flaps_is_told_that_it_is_over_though_it_was_acknowledged_meanwhile() -> None:
+    case = _Case()
+    case.fails(1)
+    case.succeeds(2)
+    case.fails(3)
+    case.tells("ops: problem failed", "ops: recovered recovered", "ops: flapping failed")
+    since = AlertOf(job="job", since_ms=case.alert.since_ms)
+    case.silences = [_silence(_NOON, _NOON + 24 * _HOUR, labels=None, alert=since)]
+    case.passes(FLAPPING_MS + _MINUTE)
+    case.tells()
+    case.succeeds(3600)
+    case.tells("ops: recovered recovered")
+
+
+def test_who_was_told_that_it_flaps_is_told_that_it_is_over_where_the_last_problem_is_none_of_theirs() -> None:
+    case = _Case(rules={"all": replace(_ALL, on=(EventKind.FAILED, EventKind.RECOVERED))})
+    case.fails(1)
+    case.succeeds(2)
+    case.fails(3)
+    case.succeeds(4)
+    case.fails(5, EventKind.MISSED)
+    case.said.clear()
+    case.passes(FLAPPING_MS + _MINUTE)
+    case.tells()
+    case.succeeds(3600)
+    case.tells("ops: recovered recovered")
 
 
 # Silent jobs
