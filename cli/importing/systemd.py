@@ -39,6 +39,8 @@ _SPECIFIER: Final = re.compile(r"(?<!%)(?:%%)*%[A-Za-z]")
 _PREFIXES: Final = "-@:+!|"
 _SEVERAL: Final = "it has several commands, or none: make a script of them"
 _ENV_FROM_ELSEWHERE: Final = ("EnvironmentFile", "PAMName", "UnsetEnvironment")
+_TIMES: Final = ("OnCalendar", "OnUnitActiveSec", "OnUnitInactiveSec", "OnBootSec", "OnStartupSec", "OnActiveSec")
+"""What starts a timer. A job has one trigger: that of the first of them."""
 Section = Mapping[str, list[str]]
 
 
@@ -170,6 +172,8 @@ def _job(name: str, timer: Mapping[str, Section], service: Mapping[str, Section]
     )  # fmt: skip
     if job.get("after") or job.get("every"):
         job.pop("jitterSeconds", None)
+    for key in [key for key in _TIMES if when.get(key)][1:]:
+        found.notes.append(f"{key}= is left out")
     if not user:
         found.notes.append("it ran as root there: say as whom it runs (--set user=...)")
     for key in (*_ENV_FROM_ELSEWHERE, "PassEnvironment", "SuccessExitStatus", "ExecStartPost", "OnFailure", "Restart"):

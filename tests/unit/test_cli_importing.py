@@ -237,6 +237,12 @@ def test_a_timer_of_systemd_with_its_service() -> None:
     assert noted == ["it ran as root there: say as whom it runs (--set user=...)"]
 
 
+def test_a_timer_of_systemd_with_several_starts_says_which_are_left_out() -> None:
+    job, notes = the_job("systemd", TIMER.replace("[Timer]\n", "[Timer]\nOnBootSec=15min\nOnUnitActiveSec=1h\n"))
+    assert ("cronExpr" in job, "every" in job) == (True, False)
+    assert notes == ["OnUnitActiveSec= is left out", "OnBootSec= is left out"]
+
+
 def with_command(written: str, *more: str) -> str:
     """The timer, with this ExecStart=."""
     head, _, tail = TIMER.partition("ExecStart=")
