@@ -7,10 +7,12 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import combinations
+from math import prod
 
 from common.instants import parse_duration
 from common.jobs.job import JobSpec
-from common.schedules.cron import seven_fields
+from common.schedules.cron import Cron, parse, seven_fields
 
 _SINGLE = re.compile(r"[0-9]{1,2}")
 _STEPS = re.compile(r"(?:\*|[0-9]{1,2})/([0-9]{1,2})")
@@ -26,13 +28,14 @@ class SpreadBy(StrEnum):
 
 
 def spread(spec: JobSpec, by: SpreadBy, jitter_s: int) -> JobSpec:
-    """The job as it fires apart from others; as it is where it does so already, or cannot."""
+    """The job as it fires apart from others, as often; as it is where it does so already, or cannot."""
     if spec.at is not None or spec.after is not None or spec.at_boot:
         return spec
     if by is SpreadBy.JITTER:
         return replace(spec, jitter_s=max(jitter_s, spec.jitter_s))
     if spec.every is None:
-        return replace(spec, cron_exprs=tuple(map(_hashed, spec.cron_exprs)))
+        exprs = tuple(map(_hashed, spec.cron_exprs))
+        return spec if exprs == spec.cron_exprs or _meet(spec, exprs) else replace(spec, cron_exprs=exprs)
     minutes = spec.every.ms // 60_000
     if spec.offset is not None or minutes < 2:
         return spec
@@ -45,10 +48,22 @@ def suggests_spread(spec: JobSpec) -> bool:
 
     Chosen are a second, and a minute that no multiple of five is: a user who takes `17 2 * * *` means it.
     """
-    if spec.every is not None:
-        return spread(spec, SpreadBy.MINUTE, 0) is not spec
-    exprs = () if spec.at_boot else spec.cron_exprs
-    return any(_hashed(expr) != expr for expr in exprs) and not any(map(_is_chosen, exprs))
+    return spread(spec, SpreadBy.MINUTE, 0) is not spec and not any(map(_is_chosen, spec.cron_exprs))
+
+
+def _meet(spec: JobSpec, exprs: tuple[str, ...]) -> bool:
+    """Whether two of its expressions would then have more fires in common: the two at one instant are one fire."""
+    if len(exprs) < 2:
+        return False
+    pairs = (combinations([parse(expr, spec.name) for expr in each], 2) for each in (spec.cron_exprs, exprs))
+    return any(_common(*would) > _common(*was) for was, would in zip(*pairs, strict=True))
+
+
+def _common(one: Cron, other: Cron) -> int:
+    """How many fires both have, on a clock that never changes."""
+    times = (one.seconds & other.seconds, one.minutes & other.minutes, one.hours & other.hours)
+    of_day = prod(mask.bit_count() for mask in times)
+    return of_day and of_day * (one.days & other.days).bits.bit_count()
 
 
 @lru_cache(maxsize=4096)

@@ -19,6 +19,13 @@ from common.jobs.spread import SpreadBy, spread, suggests_spread
         ({"cronExpr": "* * * * *"}, SpreadBy.MINUTE, {"cronExpr": "H * * * * * *"}),
         ({"cronExpr": "*/15 * * * *"}, SpreadBy.MINUTE, {"cronExpr": "H/15 * * * *"}),
         ({"cronExpr": ["0 2 * * *", "0 3 * * *"]}, SpreadBy.MINUTE, {"cronExpr": ["H 2 * * *", "H 3 * * *"]}),
+        ({"cronExpr": ["0 9 * * MON", "30 9 * * TUE"]}, SpreadBy.MINUTE, {"cronExpr": ["H 9 * * MON", "H 9 * * TUE"]}),
+        ({"cronExpr": ["0 9 * * *", "0 9 * * MON"]}, SpreadBy.MINUTE, {"cronExpr": ["H 9 * * *", "H 9 * * MON"]}),
+        # Both of an hour would be one.
+        ({"cronExpr": ["0 9 * * *", "30 9 * * *"]}, SpreadBy.MINUTE, {}),
+        ({"cronExpr": ["0 9 * * MON", "30 9 * * 1-5"]}, SpreadBy.MINUTE, {}),
+        ({"cronExpr": ["0 * * * *", "H * * * *"]}, SpreadBy.MINUTE, {}),
+        ({"cronExpr": ["*/15 * * * *", "5 12 * * *"]}, SpreadBy.MINUTE, {}),
         # At an hour of its own `*` and `H` meet changes of the clocks in different ways.
         ({"cronExpr": "*/15 2 * * *"}, SpreadBy.MINUTE, {}),
         ({"cronExpr": "*/7 * * * *"}, SpreadBy.MINUTE, {}),
@@ -55,6 +62,8 @@ def test_intervals_start_at_a_minute_that_the_name_gives() -> None:
         ({"every": "1h"}, True),
         ({"cronExpr": "17 2 * * *"}, False),  # nobody takes such a minute by accident
         ({"cronExpr": ["0 2 * * *", "17 3 * * *"]}, False),
+        ({"cronExpr": ["0 9 * * *", "0 18 * * *"]}, True),
+        ({"cronExpr": ["0 9 * * *", "30 9 * * *"]}, False),
         ({"cronExpr": "30 0 2 * * * *"}, False),
         ({"cronExpr": "H 2 * * *"}, False),
         ({"cronExpr": "0,30 * * * *"}, False),
