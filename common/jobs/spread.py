@@ -15,7 +15,7 @@ from common.jobs.job import JobSpec
 from common.schedules.cron import Cron, parse, seven_fields
 
 _SINGLE = re.compile(r"[0-9]{1,2}")
-_STEPS = re.compile(r"(?:\*|[0-9]{1,2})/([0-9]{1,2})")
+_STEPS = re.compile(r"(\*|[0-9]{1,2})/([0-9]{1,2})")
 
 
 class SpreadBy(StrEnum):
@@ -80,9 +80,17 @@ def _hashed(expr: str) -> str:
         minute = "H"
     elif minute == "*" and _SINGLE.fullmatch(second):
         second = "H"
-    elif hour.startswith("*") and (steps := _STEPS.fullmatch(minute)) and 60 % int(steps[1]) == 0:
+    elif hour.startswith("*") and (steps := _evenly(minute)):
         # At other hours `*` and `H` meet changes of the clocks in different ways.
-        minute = f"H/{steps[1]}"
+        minute = f"H/{steps}"
     else:
         return expr
     return " ".join([minute, hour, *days] if second == "0" and year == "*" else [second, minute, hour, *days, year])
+
+
+def _evenly(minute: str) -> int | None:
+    """Each how many minutes it fires, all through an hour and on into the next one; None where it does not."""
+    if (form := _STEPS.fullmatch(minute)) is None:
+        return None
+    first, steps = int(form[1].replace("*", "0")), int(form[2])
+    return steps if first < steps and 60 % steps == 0 else None

@@ -18,6 +18,10 @@ from common.jobs.spread import SpreadBy, spread, suggests_spread
         ({"cronExpr": "30 0 2 * * MON 2027"}, SpreadBy.MINUTE, {"cronExpr": "30 H 2 * * MON 2027"}),
         ({"cronExpr": "* * * * *"}, SpreadBy.MINUTE, {"cronExpr": "H * * * * * *"}),
         ({"cronExpr": "*/15 * * * *"}, SpreadBy.MINUTE, {"cronExpr": "H/15 * * * *"}),
+        ({"cronExpr": "5/15 * * * *"}, SpreadBy.MINUTE, {"cronExpr": "H/15 * * * *"}),
+        # These go to the end of the hour alone, `H/15` all through it.
+        ({"cronExpr": "45/15 * * * *"}, SpreadBy.MINUTE, {}),
+        ({"cronExpr": "30/20 * * * *"}, SpreadBy.MINUTE, {}),
         ({"cronExpr": ["0 2 * * *", "0 3 * * *"]}, SpreadBy.MINUTE, {"cronExpr": ["H 2 * * *", "H 3 * * *"]}),
         ({"cronExpr": ["0 9 * * MON", "30 9 * * TUE"]}, SpreadBy.MINUTE, {"cronExpr": ["H 9 * * MON", "H 9 * * TUE"]}),
         ({"cronExpr": ["0 9 * * *", "0 9 * * MON"]}, SpreadBy.MINUTE, {"cronExpr": ["H 9 * * *", "H 9 * * MON"]}),
@@ -67,6 +71,7 @@ def test_intervals_start_at_a_minute_that_the_name_gives() -> None:
         ({"cronExpr": "30 0 2 * * * *"}, False),
         ({"cronExpr": "H 2 * * *"}, False),
         ({"cronExpr": "0,30 * * * *"}, False),
+        ({"cronExpr": "45/15 * * * *"}, False),
         ({"every": "1h", "offset": "5m"}, False),
         ({"every": "30s"}, False),
         ({"after": "30s"}, False),
