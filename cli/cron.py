@@ -13,7 +13,7 @@ from cli.times import parse_iso
 from common.clock import SystemClock
 from common.errors import ScheduleError
 from common.instants import from_ms, iso, to_ms
-from common.schedules.cron import seven_fields
+from common.schedules.cron import BOTH, seven_fields
 from common.schedules.cron_fields import (
     DAY,
     FIELDS,
@@ -172,6 +172,9 @@ def field_words(expr: str, job: str) -> list[tuple[str, str, str]]:
 
 
 def _words(field: CronField, text: str, job: str) -> str:
+    if field is WEEKDAY and text.startswith(BOTH):
+        words = _words(field, text.removeprefix(BOTH), job)
+        return words if words == "any" else f"and also {words}"
     if text in ("*", "?"):
         return "any"
     hashed = any(item.startswith("H") for item in text.split(","))

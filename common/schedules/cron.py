@@ -49,7 +49,7 @@ FIRST_LOCAL, LAST_LOCAL = 0, (LAST_DAY + 1) * DAY_SECONDS - 1
 _ALLOWED_TEXT = re.compile(r"[\x21-\x7e \t]*")
 # H begins an item; the H of THU or of @hourly does not.
 _HASHED = re.compile(r"(?<![A-Za-z@])[Hh]")
-_BOTH = "&"
+BOTH = "&"
 """Before the day-of-week field: both day fields have to match."""
 _MONTH_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MACROS = {
@@ -215,7 +215,7 @@ def parse(expr: str, job: str = "") -> Cron:
     second, minute, hour, day, month, weekday, year = (text.upper() for text in fields)
     seconds = parse_mask(SECOND, second, job)
     minutes = parse_mask(MINUTE, minute, job)
-    wants_both_days, weekday = weekday.startswith(_BOTH), weekday.removeprefix(_BOTH)
+    wants_both_days, weekday = weekday.startswith(BOTH), weekday.removeprefix(BOTH)
     both_days_restricted = not wants_both_days and day not in ("*", "?") and weekday not in ("*", "?")
     day_rule, weekday_rule = parse_day_of_month(day, job), parse_day_of_week(weekday, job)
     cron = Cron(

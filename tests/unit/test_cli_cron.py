@@ -39,6 +39,9 @@ _HEAVY = (
         ("0 0 0 ? * 1 2026-2028,2031", 6, "2026, 2027, 2028, 2031"),
         ("H * * * *", 1, "a fixed value that comes from the job's name (--job NAME shows which)"),
         ("0 0 0 * * THU *", 5, "Thursday"),
+        ("0 0 12 1-7 * &MON *", 5, "and also Monday"),
+        ("0 0 12 1-7 * &* *", 5, "any"),
+        ("0 0 12 1-7 * &H *", 5, "and also a fixed value that comes from the job's name (--job NAME shows which)"),
     ],
 )  # fmt: skip
 def test_words_of_a_field(expr: str, index: int, words: str) -> None:
