@@ -13,7 +13,7 @@ from cli.times import parse_iso
 from common.clock import SystemClock
 from common.errors import ScheduleError
 from common.instants import from_ms, iso, to_ms
-from common.schedules.cron import BOTH, seven_fields
+from common.schedules.cron import BOTH, seven_fields, uses_hash
 from common.schedules.cron_fields import (
     DAY,
     FIELDS,
@@ -30,6 +30,7 @@ from common.schedules.schedule import CronSchedule, Fire, parse_cron, tzdata_ver
 from common.schedules.zones import load_zone
 
 _EXPLAINED: Final = 5
+_NAMELESS: Final = "H takes its value from the job's name: name the job with --job to see when it fires"
 _MAX_FIRES: Final = 10_000
 _A_YEAR: Final = 400
 _MONTHS: Final = (
@@ -73,6 +74,8 @@ def parser() -> Parser:
 
 def _next(arguments: argparse.Namespace) -> int:
     schedule, after = _schedule(arguments), _after(arguments)
+    if _is_nameless(arguments):
+        raise CommandError(_NAMELESS, ExitStatus.USAGE)
     fires = schedule.upcoming(after, arguments.n)
     if arguments.output == "json":
         print_json([_fire_document(fire) for fire in fires])
@@ -85,9 +88,10 @@ def _next(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     from common.words.describe import describe
 
-    schedule, after = _schedule(arguments), _after(arguments)
-    fires, words = schedule.upcoming(after, _EXPLAINED), describe(arguments.expr, job=arguments.job or "")
-    fields, warnings = field_words(arguments.expr, arguments.job), _warnings(schedule, after)
+    schedule, after, is_nameless = _schedule(arguments), _after(arguments), _is_nameless(arguments)
+    fires = [] if is_nameless else schedule.upcoming(after, _EXPLAINED)
+    fields, words = field_words(arguments.expr, arguments.job), describe(arguments.expr, job=arguments.job)
+    warnings = _warnings(schedule, None if is_nameless else after)
     if arguments.output == "json":
         print_json({
             "cronExpr": arguments.expr, "timezone": arguments.tz, "words": words,
@@ -95,17 +99,23 @@ def _explain(arguments: argparse.Namespace) -> int:
             "fixedTime": schedule.is_fixed_time, "fires": [_fire_document(fire) for fire in fires],
             "warnings": warnings, "tzdata": tzdata_version(),
         })  # fmt: skip
-        return ExitStatus.OK if fires else ExitStatus.NO
+        return ExitStatus.OK if fires or is_nameless else ExitStatus.NO
     tell(words if words != arguments.expr else f"{arguments.expr}  (H is said with --job: see the fields)")
     tell()
     width = max(len(text) for _, text, _ in fields)
     print_pairs((name, f"{text:<{width}}  {meaning}") for name, text, meaning in fields)
-    tell()
-    tell(f"next fires ({arguments.tz}):")
+    if not is_nameless:
+        tell()
+        tell(f"next fires ({arguments.tz}):")
     for fire in fires:
         tell(f"  {_line(fire)}")
     warn(warnings)
-    return _ended(fires, after)
+    return ExitStatus.OK if is_nameless else _ended(fires, after)
+
+
+def _is_nameless(arguments: argparse.Namespace) -> bool:
+    """Whether it fires at other times for each job, and no job is named."""
+    return uses_hash(arguments.expr) and not arguments.job
 
 
 def _schedule(arguments: argparse.Namespace) -> CronSchedule:
@@ -123,9 +133,9 @@ def _after(arguments: argparse.Namespace) -> datetime:
     return parse_iso("--from", arguments.after, zone=load_zone(arguments.tz).info).astimezone(UTC)
 
 
-def _warnings(schedule: CronSchedule, after: datetime) -> list[str]:
-    """What to look out for: day fields, `H` without a name, changes of the clocks."""
-    warnings = []
+def _warnings(schedule: CronSchedule, after: datetime | None) -> list[str]:
+    """What to look out for: day fields, `H` without a name, changes of the clocks; `after` is None without a name."""
+    warnings = [_NAMELESS] if after is None else []
     if schedule.both_days_restricted:
         warnings.append("both day fields are restricted, so a day fires when either matches (not when both do)")
     if schedule.timezone != "UTC":
@@ -135,6 +145,7 @@ def _warnings(schedule: CronSchedule, after: datetime) -> list[str]:
             else "real time: nothing runs in an hour that the clocks jump over, both passes of one that comes twice run"
         )
         warnings.append(f"when the clocks change, {rule}")
+    if schedule.timezone != "UTC" and after is not None:
         # What they do to the fires of about a year; of a busy schedule, to those of the next hours.
         fires = (fire for fire in schedule.upcoming(after, _A_YEAR) if fire.at - after <= timedelta(days=_A_YEAR))
         warnings += list(dict.fromkeys(fire.note for fire in fires if fire.note is not None))[:4]

@@ -168,6 +168,8 @@ _COMMANDS = (
     "cron next 0_0_0_1_1_*_2001 --from 2026-03-28T12:00:00Z",
     "cron explain 0_30_2_*_*_MON-FRI_* --from 2026-03-28T12:00:00Z --tz Europe/Berlin",
     "cron explain H_H(1-5)_*_*_* --job backup --from 2026-03-28T12:00:00Z -o json",
+    "cron explain H_2_*_*_* --tz Europe/Berlin --from 2026-03-28T12:00:00Z",
+    "cron explain H_H_*_*_&H -o json", "cron next H_H_*_*_*", "cron next H_H_*_*_* -o json",
     "cron next 30_2_*_*_* -n 3 --tz Europe/Berlin --from 2026-03-27T12:00:00Z",
     "cron next 30_2_*_*_* -n 3 --tz Europe/Berlin --from 2026-03-27T12:00:00Z -o json",
     "cron next 30_*_*_*_* -n 1 --tz America/Chicago --from 2026-06-01T00:00",
