@@ -30,7 +30,7 @@ MAX_SECONDS: Final = 366 * 86_400
 NEVER: Final = "never"
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
-_CRON_FIELD: Final = r"[0-9A-Za-z*?,/#()-]+"
+_CRON_FIELD: Final = r"[0-9A-Za-z*?,/#()&-]+"
 _MACRO: Final = "|".join(
     "".join(f"[{letter}{letter.upper()}]" for letter in macro)
     for macro in ("yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly", "reboot")

@@ -68,6 +68,10 @@ def test_they_agree_on_the_corpus() -> None:
     assert found[:5] == []
 
 
+def test_both_day_fields_may_be_asked_for() -> None:
+    assert disagreement({"command": "true", "cronExpr": "0 0 12 1-7 * &MON *"}) is None
+
+
 @pytest.mark.parametrize("text", ["2030-01-01T00:00\0", "2030-01-01T00:00:00\0+01:00", "2030-01-01T00:00Z\0"])
 def test_a_time_has_no_nul(text: str) -> None:
     """Python's own reader of times takes one."""
