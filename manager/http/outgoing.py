@@ -8,11 +8,12 @@ is connected to: a name may mean another one than when the channel was saved.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -89,12 +90,12 @@ def refusal_of(url: str, reach: Reach) -> str | None:
 
 async def ask(
     method: str, url: str, *, tls: ssl.SSLContext, most_bytes: int, names: Names, reach: Reach | None = None,
-    **options: Any,
+    on_status: Callable[[int], None] | None = None, **options: Any,
 ) -> tuple[int, bytes]:  # fmt: skip
     """The status and the content; the caller gives it a deadline.
 
     aiohttp.ClientError, OSError, EtcronError: there is no answer. TooLongError: it has more bytes. ``reach``: None
-    where the address is the administrator's own.
+    where the address is the administrator's own. ``on_status`` hears of the status before the content is read.
     """
     connector = aiohttp.TCPConnector(
         resolver=names, ssl=tls, force_close=True, socket_factory=None if reach is None else reach.open_socket
@@ -104,12 +105,29 @@ async def ask(
         headers={"User-Agent": "etcron", "Accept-Encoding": "identity"}, max_line_size=8190, max_field_size=8190,
     )  # fmt: skip
     async with session, session.request(method, url, allow_redirects=False, **options) as answer:
+        if on_status is not None:
+            on_status(answer.status)
         content = bytearray()
         async for piece in answer.content.iter_chunked(65_536):
             content += piece
             if len(content) > most_bytes:
                 raise TooLongError(f"the answer at {url} is longer than {most_bytes:,} bytes")
         return answer.status, bytes(content)
+
+
+async def ask_for_status(method: str, url: str, *, within_s: float, **options: Any) -> tuple[int, bytes]:
+    """As `ask`, where the status alone counts: content that is too long, too late or breaks off is left out.
+
+    TimeoutError: there is no status in time.
+    """
+    statuses: list[int] = []
+    try:
+        async with asyncio.timeout(within_s):
+            return await ask(method, url, on_status=statuses.append, **options)
+    except (TimeoutError, aiohttp.ClientError, OSError, EtcronError):
+        if statuses:
+            return statuses[0], b""
+        raise
 
 
 class Names(AbstractResolver):

@@ -16,7 +16,7 @@ from common.notices.events import LONGEST_TEXT, Event
 from common.notices.notice import AlertedEvent, Notice, NoticeKind, notice_id
 from common.runlog import RunLog
 from common.verdicts import EventKind
-from manager.http.outgoing import Names, ask
+from manager.http.outgoing import Names, ask_for_status
 from manager.notices.sender import Sender
 from manager.notices.ways import Tls
 from manager.watch.notices import NoticeRecords
@@ -116,10 +116,11 @@ class Heartbeat:
         """The URL may be a secret: it stands in no log."""
         why = ""
         try:
-            async with asyncio.timeout(self._within_s):
-                tls = await self._tls.context()
-                status, _ = await ask("GET", url, tls=tls, most_bytes=_MOST_BYTES, names=self._names)
-                why = "" if status < 400 else f"HTTP {status}"
+            tls = await self._tls.context()
+            status, _ = await ask_for_status(
+                "GET", url, within_s=self._within_s, tls=tls, most_bytes=_MOST_BYTES, names=self._names
+            )
+            why = "" if status < 400 else f"HTTP {status}"
         except (aiohttp.ClientError, OSError, EtcronError, TimeoutError) as error:
             why = type(error).__name__
         if why and not self._failed:

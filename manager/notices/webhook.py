@@ -5,7 +5,6 @@ And those of Slack and Mattermost, which take a text.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import hashlib
@@ -21,7 +20,7 @@ from common.clock import Clock
 from common.errors import EtcronError
 from common.notices.channels import Channel
 from common.notices.joining import Message
-from manager.http.outgoing import Names, Reach, RefusedAddressError, ask, refusal_of
+from manager.http.outgoing import Names, Reach, RefusedAddressError, ask_for_status, refusal_of
 from manager.notices.plain import line
 from manager.notices.ways import ChannelSecrets, PutOffError, RefusedError, Result, Tls
 
@@ -50,11 +49,11 @@ class Hooks:
             raise RefusedError(f"the channel's URL {why}")
         host = urlsplit(url).hostname or ""
         try:
-            async with asyncio.timeout(_WITHIN_S):
-                status, content = await ask(
-                    "POST", url, tls=await self._tls.context(), most_bytes=_MOST_BYTES, names=self._names,
-                    reach=self._reach, data=body, headers={"Content-Type": "application/json", **headers},
-                )  # fmt: skip
+            status, content = await ask_for_status(
+                "POST", url, within_s=_WITHIN_S, tls=await self._tls.context(), most_bytes=_MOST_BYTES,
+                names=self._names, reach=self._reach, data=body,
+                headers={"Content-Type": "application/json", **headers},
+            )  # fmt: skip
         except TimeoutError:
             raise PutOffError(f"{host} does not answer within {_WITHIN_S:g} s") from None
         except aiohttp.ClientConnectorError as error:

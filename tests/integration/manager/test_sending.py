@@ -7,7 +7,7 @@ import json
 import shutil
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -369,6 +369,22 @@ async def test_what_a_webhook_answers_says_whether_it_is_tried_again(
         await here.until(NoticeState.SENT, failed())
         assert receiver.ids == [failed().id] * 2
         assert receiver.got[0].raw == receiver.got[1].raw
+
+
+async def _half() -> AsyncIterator[bytes]:
+    yield b"half"
+    raise ConnectionResetError
+
+
+@pytest.mark.parametrize("content", [lambda: "x" * 70_000, _half], ids=["too long", "breaks off"])
+async def test_a_webhook_that_says_yes_gets_a_message_once_whatever_else_it_says(
+    here: Sending, receiver: Receiver, content: Callable[[], Any]
+) -> None:
+    receiver.answer = lambda request: web.Response(body=content())
+    await here.channel("ops", kind="webhook", url=receiver.url)
+    await here.put(failed())
+    await here.until(NoticeState.SENT, failed())
+    assert receiver.ids == [failed().id]
 
 
 async def test_a_webhook_reaches_no_inner_address_whatever_its_name_says(
