@@ -46,7 +46,14 @@ class LogStoreAway:
         self._since: tuple[float, int] | None = None
         """By the monotonic and the wall clock."""
         self._warned: set[str] = set()
+        self._warned_before: set[str] = set()
+        """When this process led last: nobody has told them that it is over, as far as is known here."""
         self._again_s = 0.0
+
+    def begin(self) -> None:
+        """This process leads anew: an outage that it sees from now on is another one."""
+        self._warned_before |= self._warned
+        self._since, self._warned = None, set()
 
     async def note_away(self, why: str) -> None:
         """It has not answered; ``why``: in words."""
@@ -68,23 +75,24 @@ class LogStoreAway:
 
     async def note_back(self) -> None:
         """It answers. UnavailableError: it does not, after all."""
-        if self._since is None:
+        if self._since is None and not self._warned_before:
             return
-        _log.info("what was to be told is told now", extra={"action": "notifier.goes_on"})
+        if self._since is not None:
+            _log.info("what was to be told is told now", extra={"action": "notifier.goes_on"})
         over = Event(kind=EventKind.RECOVERED, at_ms=self._clock.wall_ms(), subject="the log store")
-        warned = [name for name in self._channels(EventKind.RECOVERED) if name in self._warned]
+        warned = [name for name in self._channels(EventKind.RECOVERED) if name in self._warned | self._warned_before]
         await self._runlog.notices.put([self._notice(channel, over) for channel in warned])
-        self._since, self._warned = None, set()
+        self._since, self._warned, self._warned_before = None, set(), set()
 
     def _channels(self, kind: EventKind) -> list[str]:
         applying = applying_to_system(self._records.rules)
         return list(dict.fromkeys(channel for one in applying if kind in one.on for channel in one.to))
 
     def _notice(self, channel: str, event: Event) -> Notice:
-        since_ms = self._since[1] if self._since is not None else event.at_ms
+        since_ms = self._since[1] if self._since is not None else None
         kind = NoticeKind.RECOVERED if event.kind is EventKind.RECOVERED else NoticeKind.SYSTEM
         return Notice(
-            id=notice_id(f"log-store-away/{event.kind}/{since_ms}", channel), channel=channel, kind=kind,
+            id=notice_id(f"log-store-away/{event.kind}/{since_ms or event.at_ms}", channel), channel=channel, kind=kind,
             created_ms=self._clock.wall_ms(), told=(AlertedEvent(event=event, since_ms=since_ms),),
         )  # fmt: skip
 

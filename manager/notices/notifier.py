@@ -167,6 +167,7 @@ class Notifier:
         await self._watching.notices.read()
         await self._watching.jobs_read.wait()
         await self._watching.runs_read.wait()
+        self._away.begin()
         while election.leading:
             try:
                 try:
