@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import pymongo
-from pymongo import IndexModel, ReplaceOne
+from pymongo import IndexModel, ReadPreference, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
@@ -112,7 +112,8 @@ class RunLog:
         """
         self._client = open_client(uri, connect_timeout_ms, password)
         journaled = WriteConcern(w="majority", j=True)
-        store = self._client.get_database(database, write_concern=journaled)
+        # Whatever the URI says: what is read here decides, and a secondary may be behind what was written.
+        store = self._client.get_database(database, read_preference=ReadPreference.PRIMARY, write_concern=journaled)
         self._log: AsyncCollection[Document] = store.get_collection("log")
         self._jobs: AsyncCollection[Document] = store.get_collection("last")
         self._last = LastResults(self._jobs)
@@ -124,7 +125,10 @@ class RunLog:
         self.alerts = Alerts(self._client, store.get_collection("alerts"))
         """What is open, as the notifier knows it."""
         self.tails = TailStore(
-            self._client, self._client.get_database(f"{database}-live", write_concern=WriteConcern(w=1))
+            self._client,
+            self._client.get_database(
+                f"{database}-live", read_preference=ReadPreference.PRIMARY, write_concern=WriteConcern(w=1)
+            ),
         )
         """What runs print while a user looks."""
         self._outbox = Outbox(store.get_collection("outbox"))

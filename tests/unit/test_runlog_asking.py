@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pymongo import ReadPreference
 from pymongo._asyncio_lock import Condition, Lock
+from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 
 from common.errors import UnavailableError
+from common.runlog import RunLog
 from common.runlog.client import Client, asking
 
 
@@ -91,3 +95,12 @@ async def test_other_errors_of_the_caller_stay_what_they_are() -> None:
     with pytest.raises(RuntimeError, match="mine"):
         async with asking(cast(Client, Found()), 1):
             raise RuntimeError("mine")
+
+
+async def test_all_is_read_from_the_primary_whatever_the_uri_says() -> None:
+    uri = "mongodb://a,b,c/?replicaSet=rs&readPreference=secondaryPreferred"
+    async with RunLog(uri, database="of_this_test"):
+        found = [one for one in gc.get_objects() if type(one) is AsyncCollection]
+        used = {one.full_name: one.read_preference for one in found if one.full_name.startswith("of_this_test")}
+    assert len(used) > 8
+    assert {name for name, preference in used.items() if preference != ReadPreference.PRIMARY} == set()
