@@ -128,7 +128,9 @@ class Heartbeat:
             status, _ = await ask_for_status(
                 "GET", url, within_s=self._within_s, tls=tls, most_bytes=_MOST_BYTES, names=self._names
             )
-            why = "" if status < 400 else f"HTTP {status}"
+            why = "" if status < 300 else f"HTTP {status}"
+            if 300 <= status < 400:
+                why += " (redirects are not followed: give the URL that it leads to)"
         except (aiohttp.ClientError, OSError, EtcronError, TimeoutError) as error:
             why = type(error).__name__
         if why and not self._failed:

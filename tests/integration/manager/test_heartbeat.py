@@ -65,6 +65,15 @@ async def test_call_that_fails_or_hangs_is_made_again_and_logged_once(
     assert "secret-path" not in caplog.text
 
 
+async def test_call_that_is_sent_elsewhere_has_not_arrived(watcher: Watcher, caplog: pytest.LogCaptureFixture) -> None:
+    watcher.status = 302
+    async with running(Heartbeat(watcher.url, is_well=lambda: True, every_s=0.01).run()):
+        await watcher.once_more()
+        await watcher.once_more()
+    (said,) = [one.getMessage() for one in caplog.records if getattr(one, "action", "") == "heartbeat.failed"]
+    assert said.endswith("HTTP 302 (redirects are not followed: give the URL that it leads to)")
+
+
 async def test_nobody_is_told_that_all_is_well_where_it_is_not(watcher: Watcher) -> None:
     is_well, looked = True, 0
 
