@@ -100,6 +100,44 @@ def test_the_scripts_of_the_package_are_for_sh() -> None:
         assert subprocess.run(["sh", "-n", script], capture_output=True, check=False).stderr == b""
 
 
+_USERS = {
+    "getent": '[ -e "$HERE/$1/$2" ]',
+    # As Debian's: 9, the name is in use; 8, a process of the user runs.
+    "useradd": """case "$*" in *--user-group*) group=;; *--gid=*) group=${*#*--gid=}; group=${group%% *};; esac
+        for user; do :; done
+        if [ -z "$group" ]; then [ ! -e "$HERE/group/$user" ] || exit 9; : >"$HERE/group/$user"
+        else [ -e "$HERE/group/$group" ] || exit 6; fi
+        : >"$HERE/passwd/$user" """,
+    "userdel": '[ ! -e "$HERE/busy" ] || exit 8; /bin/rm "$HERE/passwd/$1"',  # its group has another member, and stays
+    "systemctl": ":", "rm": ":", "chgrp": ":", "stat": "echo 1:1",
+}  # fmt: skip
+"""What the scripts of the package call."""
+
+
+def test_package_can_be_purged_and_installed_again_whoever_is_in_its_groups_and_whatever_runs(tmp_path: Path) -> None:
+    for name in ("bin", "passwd", "group"):
+        (tmp_path / name).mkdir()
+    for name, script in _USERS.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def called(script: str, step: str) -> int:
+        command = ["/bin/sh", str(DEPLOY / "debian" / script), step, ""]
+        given = {"PATH": str(tmp_path / "bin"), "HERE": str(tmp_path)}
+        return subprocess.run(command, env=given, check=False).returncode
+
+    def users() -> list[str]:
+        return sorted(one.name for one in (tmp_path / "passwd").iterdir())
+
+    both = ["etcron", "etcron-manager"]
+    assert (called("postinst", "configure"), users()) == (0, both)
+    assert (called("postrm", "purge"), users()) == (0, [])
+    assert (called("postinst", "configure"), users()) == (0, both)
+    (tmp_path / "busy").touch()
+    assert (called("postrm", "purge"), users()) == (0, both)
+    assert (called("postinst", "configure"), users()) == (0, both)
+
+
 def test_the_board_is_one_that_grafana_reads() -> None:
     """It asks for what there is: test_metrics.py, test_metrics_port.py; Prometheus answers: `make five-machines`."""
     panels = [where for where, _, _ in expressions() if where.startswith("panel ")]
