@@ -55,7 +55,7 @@ _DECIDING = frozenset(one for one in Verdict if one is not Verdict.SKIPPED)
 _BEFORE_ALL: Final = "0"
 _BEHIND_ALL: Final = "9~"
 _IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
-_ENTRY: Final = re.compile(r"([0-9]{16}/[0-9]+/[01])(:[0-9]+)?/(\S+) (\w+) [0-9]+", re.ASCII).fullmatch
+_ENTRY: Final = re.compile(r"([0-9]{16}/[0-9]+/[01])(:[0-9]+)?/(\S*@\S+#[0-9]+) (\w+) [0-9]+", re.ASCII).fullmatch
 _MOST_WRITES: Final = 1 << 53
 
 
@@ -100,9 +100,12 @@ class FailingJob(Struct, frozen=True, kw_only=True, gc=False):
 
     job: str
     result: Document
-    """Its newest failure, without its output."""
+    """Its newest failure, without its output; of a broadcast job that of the workers where it fails now."""
     since_ms: int
-    """When the first failure since its last success was planned, as far back as its strip goes."""
+    """When the first failure since its last success was planned, as far back as its strip goes; of a broadcast job on
+    the worker where it has failed the longest."""
+    is_bare: bool = False
+    """Whether the result has no more of the run than its id, its verdict and its plan time."""
 
 
 class Advance(Struct, frozen=True, kw_only=True, gc=False):
@@ -283,14 +286,20 @@ def came_to_in(document: Mapping[str, Any], job: str) -> CameTo:
 
 def _failing_by(entries: Sequence[str]) -> bool | None:
     """By the newest that was not skipped, of a broadcast job by each worker's; None: there is none, or none of ours."""
-    newest: dict[str, bool] = {}
+    newest = _newest_by_sequence(entries).values()
+    return any(_verdict_in(text) in _FAILING for text in newest) if newest else None
+
+
+def _newest_by_sequence(entries: Sequence[str]) -> dict[str, str]:
+    """The newest entry of each sequence that was not skipped, the newest of all first."""
+    newest: dict[str, str] = {}
     for text in reversed(entries):
-        if (verdict := _verdict_in(text)) in _DECIDING:
+        if _decides(text):
             sequence = _sequence_in(text)
             if newest and ("" in newest) is not (sequence == ""):
                 break  # before the job was made a broadcast one, or ceased to be
-            newest.setdefault(sequence, verdict in _FAILING)
-    return any(newest.values()) if newest else None
+            newest.setdefault(sequence, text)
+    return newest
 
 
 def _sequence_in(entry: str) -> str:
@@ -308,10 +317,34 @@ def _order_in(document: Mapping[str, Any], field: str) -> str:
     return order if isinstance(order, str) and _IS_ORDER(order) else ""
 
 
-def _failing_since_ms(document: Mapping[str, Any], result: Document) -> int:
+def _failing_job(document: Mapping[str, Any]) -> FailingJob | None:
+    """None where nothing is known but that it fails.
+
+    The newest record, or the newest failure where that is none. A former version writes its newest record alone, and
+    that is the failure then.
+    """
+    job, result, failure = str(document["jobName"]), document.get("result"), document.get("failure")
+    found = failure if isinstance(result, dict) and result.get("status") not in _FAILING and failure else result
+    if not isinstance(found, dict):
+        return None
+    sequence = _sequence_in(_key_of(str(found.get("runId"))))
+    if not sequence:
+        return FailingJob(job=job, result=found, since_ms=_failing_since_ms(document, sequence, found.get("planTime")))
+    newest = _newest_by_sequence([one for one in merge_entries(_entries_in(document)) if _ENTRY(one)])
+    failing = {one: text for one, text in newest.items() if _verdict_in(text) in _FAILING} or {sequence: ""}
+    is_bare = False
+    if text := next(iter(failing.values())):
+        order, status, plan = text.rsplit(" ", 2)
+        run = job + order.split("/", 3)[-1]
+        if is_bare := run != found.get("runId"):  # that is over
+            found = {"status": status, "planTime": int(plan), "runId": run}
+    since_ms = min(_failing_since_ms(document, one, found.get("planTime")) for one in failing)
+    return FailingJob(job=job, result=found, since_ms=since_ms, is_bare=is_bare)
+
+
+def _failing_since_ms(document: Mapping[str, Any], sequence: str, newest_ms: object) -> int:
     """Of one that is failing. Thousands are looked at in a row, so its strip is read only as far back as needed."""
-    since_ms = result.get("planTime")
-    sequence = _sequence_in(_key_of(str(result.get("runId"))))
+    since_ms = newest_ms
     for entry in reversed(_texts_in(document, "recent")):
         if (sequence or "~" in entry) and _sequence_in(_of_today(entry, {})) != sequence:
             continue
@@ -321,13 +354,6 @@ def _failing_since_ms(document: Mapping[str, Any], result: Document) -> int:
                 break
             since_ms = int(plan) if status in _FAILING else since_ms
     return int(since_ms) if isinstance(since_ms, int) else 0
-
-
-def _failure_in(document: Mapping[str, Any]) -> Document | None:
-    """Of one that is failing; a former version writes its newest record alone, and that is the failure then."""
-    result, failure = document.get("result"), document.get("failure")
-    found = failure if isinstance(result, dict) and result.get("status") not in _FAILING and failure else result
-    return found if isinstance(found, dict) else None
 
 
 def key_in(document: Mapping[str, Any], by: ByResult) -> str:
@@ -401,11 +427,7 @@ class LastResults:
         wanted = {"failing": {"$eq": True}, "jobName": {"$gt": after}}
         fields = {"_id": 0, "jobName": 1, "result": 1, "failure": 1, "recent": 1}
         cursor = self._collection.find(wanted, fields, sort=[("jobName", 1)], limit=limit, batch_size=limit)
-        return [
-            FailingJob(job=str(one["jobName"]), result=result, since_ms=_failing_since_ms(one, result))
-            for one in await cursor.to_list()
-            if (result := _failure_in(one)) is not None
-        ]
+        return [found for one in await cursor.to_list() if (found := _failing_job(one)) is not None]
 
     async def in_order(self, by: ByResult, *, behind: str, descending: bool, limit: int) -> list[str]:
         """The next keys behind that one ("": from the first on); jobs that have none are left out."""

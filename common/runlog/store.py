@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import pymongo
+from msgspec.structs import replace
 from pymongo import IndexModel, ReadPreference, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError
@@ -40,7 +41,7 @@ from common.runlog.client import (
     faults_of,
     open_client,
 )
-from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, plan_ms_of, tidy
+from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, last_document, plan_ms_of, tidy
 from common.runlog.last import (
     Advance,
     ByResult,
@@ -446,7 +447,15 @@ class RunLog:
     ) -> list[FailingJob]:
         """The same jobs with what they came to."""
         async with asking(self._client, deadline_seconds):
-            return await self._last.failing_results(after, limit)
+            found = await self._last.failing_results(after, limit)
+        bare = [RunId.parse(one.result["runId"]) for one in found if one.is_bare]
+        records = await self.find(bare, deadline_seconds=deadline_seconds) if bare else {}
+        return [
+            replace(one, result=last_document(records[run]))
+            if one.is_bare and (run := one.result["runId"]) in records
+            else one
+            for one in found
+        ]
 
     async def jobs_in_order(
         self, by: ByResult, *, behind: str = "", descending: bool, limit: int, deadline_seconds: float = _READ_SECONDS

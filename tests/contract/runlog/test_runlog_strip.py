@@ -307,6 +307,27 @@ async def test_run_beside_which_more_fires_were_skipped_than_are_kept_ends_a_fai
     assert await kept(runlog) == KEPT
 
 
+async def test_shown_failure_of_a_broadcast_job_is_of_a_worker_where_it_fails_now(runlog: RunLog) -> None:
+    def ran(worker: str, number: int, exit_code: int) -> RunRecord:
+        run_id = RunId.planned(f"backup~{worker}", record(number).plan_ms)
+        status = Verdict.FAILED if exit_code else Verdict.SUCCESS
+        return record(number, run_id=run_id, worker=worker, status=status, exit_code=exit_code, labels={"team": "ours"})
+
+    async def found() -> tuple[object, ...]:
+        [one] = await runlog.failing_results(after="", limit=10)
+        result = one.result
+        return result["runId"], result.get("exitCode"), result.get("labels"), (one.since_ms - PLAN_0_MS) // 1000
+
+    await runlog.write([ran("a", 1, 7)])
+    await runlog.write([ran("a", 2, 8)])
+    await runlog.write([ran("b", 3, 3)])
+    assert await found() == (f"backup~b@{record(3).plan_ms}#1", 3, {"team": "ours"}, 1), "it has failed on a since 1"
+    await runlog.write([ran("b", 4, 0)])
+    assert await found() == (f"backup~a@{record(2).plan_ms}#1", 8, {"team": "ours"}, 1), "that on b is over"
+    await runlog._log.delete_many({})
+    assert await found() == (f"backup~a@{record(2).plan_ms}#1", None, None, 1), "of an old one no more is known"
+
+
 async def test_failing_jobs_whose_names_look_like_numbers_are_found_by_these(runlog: RunLog) -> None:
     names = ["007", "1e5", "7.50", "job", "null", "true"]
     await runlog.write([record(1, job=name, status=Verdict.FAILED) for name in names])
