@@ -1,8 +1,8 @@
 /** Calls to /api/v1. Every failure is an ApiError; its message is for people. */
-import { loggedIn, loginNeeded } from "./leaving.js";
+import { anotherCame, loggedIn, loginNeeded } from "./leaving.js";
 import { encoded } from "./links.js";
 import { inWords } from "./said.js";
-import { askOtherTabs, secret } from "./secret.js";
+import { askOtherTabs, otherUser, secret } from "./secret.js";
 import { t } from "./text.js";
 
 const BASE = "/api/v1";
@@ -53,14 +53,23 @@ export function get(path, { query = {}, headers = {}, signal } = {}) {
  * @returns {Promise<any>}
  */
 export async function send(method, path, options = {}) {
+  if (otherUser()) throw refused();
   try {
     return await sendOnce(method, path, options);
   } catch (error) {
     if (error.status !== 401 || error.code !== "login-needed" || path.startsWith("/login")) throw error;
-    if (await askOtherTabs()) return sendOnce(method, path, options); // nothing was done
+    const isAgain = await askOtherTabs();
+    if (otherUser()) throw refused();
+    if (isAgain) return sendOnce(method, path, options); // nothing was done
     loginNeeded();
     throw error;
   }
+}
+
+/** It would go out as the call of a user whom the page does not show. */
+function refused() {
+  anotherCame();
+  return new ApiError(t("login.another", { name: otherUser() }), { status: 403, code: "other-user" });
 }
 
 /** @param {string} method @param {string} path @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal}} options */

@@ -1,5 +1,6 @@
 /** Who is logged in here, and what they may do: what they may not is not offered, or says why. The manager decides. */
 import { get } from "./api.js";
+import { showsCaller } from "./secret.js";
 import { t, word } from "./text.js";
 
 /** @typedef {"viewer" | "operator" | "editor" | "admin"} Role */
@@ -19,6 +20,7 @@ export const caller = () => me;
 /** Asks who it is. A manager that does not say it in time decides by itself what it takes. @returns {Promise<Whoami | null>} */
 export async function findCaller() {
   me = await get("/whoami", { signal: AbortSignal.timeout(PATIENCE_MS) }).catch(() => null);
+  if (me?.via === "session") showsCaller(me.name);
   return me;
 }
 

@@ -1,5 +1,6 @@
 /** To the login page and back to where one was; nothing that was typed is lost by it. */
 import { byId, fill, h, icon } from "./dom.js";
+import { heardSecret, otherUser } from "./secret.js";
 import { t } from "./text.js";
 
 const FIELDS = "#job-form, .modal form";
@@ -21,11 +22,22 @@ function loginUrl() {
 /** Nobody is logged in here any more. */
 export function loginNeeded() {
   if (document.body.dataset.page === "login") return;
-  if (!isTyped || !document.querySelector(FIELDS)) return window.location.assign(loginUrl());
-  if (byId("login-needed").childElementCount) return;
-  fill(byId("login-needed"), h("p", { class: "note note-bad" }, icon("exclamation-triangle-fill"), h("span", {}, t("login.over"), " ",
-    h("a", { href: loginUrl(), target: "_blank", rel: "opener" }, t("login.again")))));
+  if (!staysWith(() => [t("login.over"), " ", h("a", { href: loginUrl(), target: "_blank", rel: "opener" }, t("login.again"))])) window.location.assign(loginUrl());
+}
+
+/** Another user has logged in here: the page becomes theirs. */
+export function anotherCame() {
+  if (!staysWith(() => [t("login.another", { name: otherUser() })])) window.location.reload();
+}
+heardSecret(() => otherUser() && anotherCame());
+
+/** Says it on the page where something typed would be lost by leaving it. @param {() => import("./dom.js").Child[]} said @returns {boolean} whether it would */
+function staysWith(said) {
+  if (!isTyped || !document.querySelector(FIELDS)) return false;
+  if (byId("login-needed").childElementCount) return true;
+  fill(byId("login-needed"), h("p", { class: "note note-bad" }, icon("exclamation-triangle-fill"), h("span", {}, said())));
   byId("login-needed").scrollIntoView({ block: "nearest" });
+  return true;
 }
 
 /** Calls are answered again. */

@@ -4,19 +4,36 @@
  */
 
 const KEY = "etcron.session";
+/** Whose session it is. */
+const OWNER = "etcron.owner";
 const WAIT_MS = 300;
 /** Only tabs of this very origin hear it, port included. */
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("etcron") : null;
 let here = "";
+/** Whom the page is of, who is in its bar; "": not known. */
+let mine = "";
+/** Who has logged in here since, in place of them; "": nobody. */
+let other = "";
 
 /** The secret; "" where there is none. */
 export const secret = () => keptInTab(KEY) ?? here;
 
-/** @param {string} text */
-function store(text) {
+/** @param {string} text @param {string} owner */
+function store(text, owner) {
   here = text;
   keepInTab(KEY, text);
+  keepInTab(OWNER, text && owner);
+  if (text) other = mine && owner && owner !== mine ? owner : "";
 }
+
+/** Whom the page is of from now on. @param {string} name */
+export function showsCaller(name) {
+  mine = name;
+  if (secret()) keepInTab(OWNER, name);
+}
+
+/** Another user, with whose session a call would go out that somebody sees as their own; "": nobody. */
+export const otherUser = () => other;
 
 /** What this tab has kept, through all its pages; null: nothing, or the reader lets nothing be kept. @param {string} key */
 export function keptInTab(key) {
@@ -37,10 +54,10 @@ export function keepInTab(key, text) {
   }
 }
 
-/** Somebody has logged in here, or out (""): the other tabs know it too. @param {string} text */
-export function keepSecret(text) {
-  store(text);
-  channel?.postMessage({ secret: text });
+/** Somebody has logged in here, or out (""): the other tabs know it too. @param {string} text @param {string} [owner] */
+export function keepSecret(text, owner = "") {
+  store(text, owner);
+  channel?.postMessage({ secret: text, owner });
 }
 
 /** Calls when another tab tells the secret of a session. @param {() => void} listener */
@@ -66,6 +83,6 @@ export function askOtherTabs() {
 }
 
 channel?.addEventListener("message", ({ data }) => {
-  if (data.wanted && secret() && secret() !== data.not) channel.postMessage({ secret: secret() });
-  if (typeof data.secret === "string") store(data.secret);
+  if (data.wanted && secret() && secret() !== data.not) channel.postMessage({ secret: secret(), owner: keptInTab(OWNER) ?? "" });
+  if (typeof data.secret === "string") store(data.secret, data.owner ?? "");
 });

@@ -110,7 +110,7 @@ function changePassword() {
     ],
     send: async (values) => {
       const { csrf } = await send("POST", "/password", { body: { old: values.old, new: values.new } });
-      keepSecret(csrf);
+      keepSecret(csrf, caller()?.name);
       toast(t("account.password.done"));
     },
   });

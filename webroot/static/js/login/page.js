@@ -92,17 +92,17 @@ async function byLink(secret) {
 /** Back from the login provider, with a session: a link that somebody made up leads to none. @param {string} secret @param {string | null} to */
 async function arrived(secret, to) {
   try {
-    await get("/whoami", { headers: { "X-Etcron-Session": secret } });
-    enter({ csrf: secret }, to);
+    const me = await get("/whoami", { headers: { "X-Etcron-Session": secret } });
+    enter({ csrf: secret, caller: me }, to);
   } catch (error) {
     say(error.status === 401 ? t("login.failed") : error.message);
     await showWays();
   }
 }
 
-/** @param {{csrf: string}} session @param {string | null} [to] */
-function enter({ csrf }, to = back()) {
-  keepSecret(csrf);
+/** @param {{csrf: string, caller: import("../caller.js").Whoami}} session @param {string | null} [to] */
+function enter({ csrf, caller }, to = back()) {
+  keepSecret(csrf, caller.name);
   window.location.replace(isOwnPath(to) ? /** @type {string} */ (to) : "/");
 }
 
