@@ -57,6 +57,8 @@ _BEHIND_ALL: Final = "9~"
 _IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
 _ENTRY: Final = re.compile(r"([0-9]{16}/[0-9]+/[01])(:[0-9]+)?/(\S*@\S+#[0-9]+) (\w+) [0-9]+", re.ASCII).fullmatch
 _MOST_WRITES: Final = 1 << 53
+_LEFT_FIRES: Final = 3
+_LEFT_MS: Final = 3_600_000
 
 
 class ByResult(StrEnum):
@@ -267,8 +269,12 @@ def results_in(document: Mapping[str, Any], job: str) -> JobResults:
 def came_to_in(document: Mapping[str, Any], job: str) -> CameTo:
     """What alerts have to know of the job."""
     successes, failing = list[str](), set[str]()
-    for one in filter(None, map(_ENTRY, merge_entries(_entries_in(document)))):
+    entries = merge_entries(_entries_in(document))
+    left = _left(entries)
+    for one in filter(None, map(_ENTRY, entries)):
         sequence = one[3].partition("@")[0]
+        if sequence in left:
+            continue
         if not sequence or "" in failing:  # before the job was made a broadcast one, or ceased to be
             failing.clear()
         if one[4] in _FAILING:
@@ -291,15 +297,34 @@ def _failing_by(entries: Sequence[str]) -> bool | None:
 
 
 def _newest_by_sequence(entries: Sequence[str]) -> dict[str, str]:
-    """The newest entry of each sequence that was not skipped, the newest of all first."""
-    newest: dict[str, str] = {}
+    """The newest entry of each sequence that was not skipped, the newest of all first, but for workers that left."""
+    newest, left = dict[str, str](), _left(entries)
     for text in reversed(entries):
-        if _decides(text):
-            sequence = _sequence_in(text)
+        if _decides(text) and (sequence := _sequence_in(text)) not in left:
             if newest and ("" in newest) is not (sequence == ""):
                 break  # before the job was made a broadcast one, or ceased to be
             newest.setdefault(sequence, text)
     return newest
+
+
+def _left(entries: Sequence[str]) -> set[str]:
+    """The sequences of workers that take no fires any more: one that is there has a record of each, skipped ones too.
+
+    Another has had ``_LEFT_FIRES`` fires since, and for ``_LEFT_MS``: a run that takes long is recorded late.
+    """
+    left, fires = set[str](), dict[str, set[int]]()
+    if not entries or not _IS_ORDER(entries[-1]) or "~" not in entries[-1]:
+        return left
+    for one in filter(None, map(_ENTRY, reversed(entries))):
+        at_ms, (sequence, _, fire) = int(one[1][:16]), one[3].partition("#")[0].partition("@")
+        if sequence not in fires:
+            is_long = int(entries[-1][:16]) - at_ms >= _LEFT_MS
+            if is_long and any(len(others - {at_ms}) >= _LEFT_FIRES for others in fires.values()):
+                left.add(sequence)
+            fires[sequence] = set()
+        if fire.isdecimal():  # the schedule planned it
+            fires[sequence].add(at_ms)
+    return left
 
 
 def _sequence_in(entry: str) -> str:

@@ -18,7 +18,7 @@ _VERDICTS: Final = """
 ## Verdicts
 
 Without a run no command was started. A job is *failing* while its newest fire that was not skipped is a failure, of a
-broadcast job on any worker; that also opens an alert.
+broadcast job on any worker that still takes its fires; that also opens an alert.
 
 | Verdict | Means | A run? | A failure? |
 |---|---|---|---|

@@ -328,6 +328,48 @@ async def test_shown_failure_of_a_broadcast_job_is_of_a_worker_where_it_fails_no
     assert await found() == (f"backup~a@{record(2).plan_ms}#1", None, None, 1), "of an old one no more is known"
 
 
+HOUR = 3_600
+
+
+@pytest.mark.parametrize(
+    ("numbers", "fails"),
+    [
+        ((HOUR, 2 * HOUR), True),
+        ((HOUR, 2 * HOUR, 3 * HOUR), False),
+        ((1, 2, 3, HOUR - 1), True),
+        ((1, 2, 3, HOUR), False),
+    ],
+)
+async def test_worker_that_has_no_records_beside_three_fires_of_another_for_an_hour_holds_no_job_to_fail(
+    runlog: RunLog, numbers: tuple[int, ...], fails: bool
+) -> None:
+    async def state() -> tuple[list[str], str]:
+        newest = (await runlog.came_to(["backup"]))["backup"].newest()
+        return await runlog.failing_jobs(limit=10), newest.rpartition("/")[2]
+
+    failed, *others = on_each(0, bad="a")
+    await runlog.write([failed, *others[:1]])
+    for number in numbers:
+        assert await state() == (["backup"], "")
+        await runlog.write(on_each(number)[1:2])
+    assert await state() == ((["backup"], "") if fails else ([], f"backup~b@{record(numbers[-1]).plan_ms}#1"))
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_worker_that_skips_each_fire_has_not_left_nor_do_runs_by_hand_elsewhere_tell_so(
+    runlog: RunLog, by_hand: bool
+) -> None:
+    await runlog.write(on_each(0, bad="a"))
+    for number in range(HOUR, 6 * HOUR, HOUR):
+        plan_ms = record(number).plan_ms
+        fire = f"r-{plan_ms}-x" if by_hand else str(plan_ms)
+        await runlog.write([record(number, run_id=RunId("backup~b", fire), worker="b")])
+        if not by_hand:
+            skipped = RunId.planned("backup~a", plan_ms)
+            await runlog.write([record(number, run_id=skipped, worker="a", status=Verdict.SKIPPED)])
+    assert await runlog.failing_jobs(limit=10) == ["backup"]
+
+
 async def test_failing_jobs_whose_names_look_like_numbers_are_found_by_these(runlog: RunLog) -> None:
     names = ["007", "1e5", "7.50", "job", "null", "true"]
     await runlog.write([record(1, job=name, status=Verdict.FAILED) for name in names])
