@@ -7,7 +7,7 @@ next notifier goes on where the last one left off. What is unknown at the moment
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +41,8 @@ class Seen:
     """The state of etcd and of this manager."""
 
     workers: Sequence[SeenWorker]
+    beating: Collection[str]
+    """The processes that there are."""
     has_steward: bool
     clocks: Clocks | None
     etcd_full: str | None
@@ -95,8 +97,8 @@ class SystemEvents:
         except EtcronError:
             return []
         seen = Seen(
-            workers=fleet.workers, has_steward=fleet.has_steward, clocks=fleet.clocks, etcd_full=self._fullness(),
-            etcd_away=self._members_away(), now_ms=self.now_ms(),
+            workers=fleet.workers, beating=fleet.beating, has_steward=fleet.has_steward, clocks=fleet.clocks,
+            etcd_full=self._fullness(), etcd_away=self._members_away(), now_ms=self.now_ms(),
         )  # fmt: skip
         if seen.clocks is not None and (measured := seen.clocks.measured.get(self._name)) is not None:
             is_off = measured.is_off(self._max_skew_ms)
@@ -156,9 +158,8 @@ def _of_spool(worker: SeenWorker, now_ms: int, there: Mapping[str, Alert]) -> It
 
 def _of_clocks(seen: Seen, there: Mapping[str, Alert], max_skew_ms: int) -> Iterator[Event]:
     if seen.clocks is None or not seen.clocks.measured:  # the steward has changed, or there are too few of them
-        away = {worker.name for worker in seen.workers if worker.member is None}
         alerts = (alert.event for alert in there.values() if alert.event.kind is EventKind.CLOCK_OFF)
-        yield from (event for event in alerts if event.subject not in away)
+        yield from (event for event in alerts if event.subject in seen.beating)
         return
     for name, offset_ms in seen.clocks.off(max_skew_ms).items():
         yield _event(EventKind.CLOCK_OFF, name, f"it is {off_by(offset_ms)}", seen.now_ms)

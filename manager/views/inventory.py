@@ -5,7 +5,7 @@ One bad key harms no other: a value that does not parse is handed out with its p
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -42,9 +42,11 @@ class SeenWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """All workers, how the clocks compare, and whether a steward is elected."""
+    """All workers, which processes there are, how the clocks compare, and whether a steward is elected."""
 
     workers: Sequence[SeenWorker]
+    beating: Collection[str]
+    """Each process that has a session, by its name: a manager, too."""
     clocks: Clocks | None
     has_steward: bool
 
@@ -80,6 +82,7 @@ class Inventory:
         )
         return Fleet(
             workers=self.seen(sessions, self._beats_in(beats), self._drains_in(drains), self._roster_in(roster)),
+            beating=self._beats_in(beats),
             clocks=_clocks_in(next((kv for kv in clocks if kv.key == keys.clocks), None)),
             has_steward=any(kv.key == keys.steward for kv in steward),
         )

@@ -106,14 +106,19 @@ def test_clocks_etcd_and_steward() -> None:
     assert _wrong({}, has_steward=False) == ["no-leader"]
 
 
-def test_clock_is_off_until_it_is_measured_again_or_its_worker_has_gone() -> None:
+def test_clock_is_off_until_it_is_measured_again_or_its_process_has_gone() -> None:
     off = Event(kind=EventKind.CLOCK_OFF, at_ms=_NOON, subject="w1")
     there = {key_of(off): Alert(event=off, since_ms=_NOON)}
     known = Clocks(count=3, measured={name: Measured(offset_ms=2, clock="c") for name in ("w1", "w2", "w3")})
-    assert _wrong(there, clocks=None) == ["clock-off"], "the steward has just changed"
-    assert _wrong(there, clocks=Clocks(count=2)) == ["clock-off"], "there are too few to compare"
-    assert _wrong(there, clocks=known) == []
-    assert _wrong(there, clocks=None, workers=[_gone(Left.STOPPED)]) == []
+    assert _wrong(there, clocks=None, beating={"w1", "m1"}) == ["clock-off"], "the steward has just changed"
+    assert _wrong(there, clocks=Clocks(count=2), beating={"w1"}) == ["clock-off"], "there are too few to compare"
+    assert _wrong(there, clocks=known, beating={"w1", "w2", "w3"}) == []
+    for workers in [[_gone(Left.STOPPED)], []]:
+        assert _wrong(there, clocks=None, workers=workers, beating={"m1"}) == [], "a worker that is off, or forgotten"
+    manager_off = Event(kind=EventKind.CLOCK_OFF, at_ms=_NOON, subject="m2")
+    there = {key_of(manager_off): Alert(event=manager_off, since_ms=_NOON)}
+    assert _wrong(there, clocks=Clocks(count=2), beating={"m1", "m2"}) == ["clock-off"]
+    assert _wrong(there, clocks=Clocks(count=2), beating={"m1", "w1"}) == []
 
 
 async def test_time_is_right_as_far_as_is_known_though_nothing_is_measured_at_the_moment() -> None:
@@ -141,12 +146,13 @@ class _Fleets(Inventory):
         self.left = clocks
 
     async def fleet(self) -> Fleet:
-        return Fleet(workers=(), clocks=self.left.pop(0), has_steward=True)
+        return Fleet(workers=(), beating=(), clocks=self.left.pop(0), has_steward=True)
 
 
 def _wrong(there: Mapping[str, Alert], **seen: Any) -> list[str]:
     given: dict[str, Any] = {
-        "workers": [], "has_steward": True, "clocks": None, "etcd_full": None, "etcd_away": {}, "now_ms": _NOON,
+        "workers": [], "beating": (), "has_steward": True, "clocks": None, "etcd_full": None, "etcd_away": {},
+        "now_ms": _NOON,
     }  # fmt: skip
     return [str(event.kind) for event in wrong_in(Seen(**(given | seen)), there, max_skew_ms=1000)]
 
