@@ -19,12 +19,15 @@ from common.notices.channels import Channel, MailTls
 from common.notices.joining import Message
 from manager.http.outgoing import Names
 from manager.notices.plain import line
-from manager.notices.ways import ChannelSecrets, PutOffError, RefusedError, Result, Tls
+from manager.notices.ways import WITHIN_S, ChannelSecrets, PutOffError, RefusedError, Result, Tls
 
 _STEP_S: Final = 30.0
 """One answer of the server."""
 _TAKEN_S: Final = 240.0
 """The answer to the mail itself: a server may look into it for minutes, and who leaves meanwhile sends it twice."""
+_ASKED_S: Final = WITHIN_S - _TAKEN_S - 3 * _STEP_S
+"""After so long no further recipient is asked for, so that the message's time is not over while the server has the mail
+and has not said so: behind the last one's answer come those to DATA, to the mail and to QUIT."""
 _PORTS: Final = {MailTls.STARTTLS: 587, MailTls.TLS: 465, MailTls.NONE: 25}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9.-]+")
 
@@ -32,14 +35,18 @@ _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9.-]+")
 class Email:
     """A channel with a mail server and recipients."""
 
-    def __init__(self, secrets: ChannelSecrets, tls: Tls, *, step_s: float = _STEP_S) -> None:
+    def __init__(
+        self, secrets: ChannelSecrets, tls: Tls, *, step_s: float = _STEP_S, asked_s: float = _ASKED_S
+    ) -> None:
         self._secrets = secrets
         self._tls = tls
         self._step_s = step_s
+        self._asked_s = asked_s
         self._names = Names()
 
     async def send(self, name: str, channel: Channel, message: Message) -> Result:
         """As `Way`. A recipient who has it, or never will, is not asked again."""
+        ask_until_s = asyncio.get_running_loop().time() + self._asked_s
         done = {*message.accepted, *(recipient for recipient, _ in message.refused)}
         recipients = [one for one in channel.to if one not in done]
         if not recipients:
@@ -59,7 +66,7 @@ class Email:
                 start_tls=channel.tls is MailTls.STARTTLS, tls_context=trusted, timeout=self._step_s,
                 username=channel.user if password else None, password=password, local_hostname=_own_name(),
             ) as server:  # fmt: skip
-                return await _given(server, channel, recipients, mail)
+                return await _given(server, channel, recipients, mail, ask_until_s)
         except (aiosmtplib.SMTPSenderRefused, aiosmtplib.SMTPDataError) as error:
             answer = line(f"{where}: {error.code} {error.message}", 500)
             raise (RefusedError if 500 <= error.code < 600 else PutOffError)(answer) from None
@@ -70,11 +77,17 @@ class Email:
             raise PutOffError(f"{where}: {line(str(cause) or type(cause).__name__)}") from None
 
 
-async def _given(server: aiosmtplib.SMTP, channel: Channel, recipients: Sequence[str], mail: EmailMessage) -> Result:
-    """The server's word for each recipient, then the mail to those whom it takes."""
+async def _given(
+    server: aiosmtplib.SMTP, channel: Channel, recipients: Sequence[str], mail: EmailMessage, ask_until_s: float
+) -> Result:
+    """The server's word for each recipient, then the mail to those whom it takes; the others have to wait."""
+    loop = asyncio.get_running_loop()
     await server.mail(channel.sender or "")
     taken, refused, later = list[str](), dict[str, str](), list[str]()
     for recipient in recipients:
+        if taken and loop.time() >= ask_until_s:
+            later.append(f"{recipient}: the server took too long over those before")
+            continue
         try:
             await server.rcpt(recipient)
             taken.append(recipient)

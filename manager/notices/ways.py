@@ -14,7 +14,7 @@ from common.notices.joining import Message
 from common.process.secret_files import SecretError, credentials_directory, secret_in
 from common.process.threads import Places, beside
 
-WITHIN_S: Final = 300.0
+WITHIN_S: Final = 600.0
 """One message, whatever its server does."""
 
 

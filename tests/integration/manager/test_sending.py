@@ -441,6 +441,23 @@ async def test_a_mail_server_that_looks_into_a_mail_for_long_gets_it_once(
     assert len(mail_server.mails) == 1
 
 
+async def test_a_mail_server_that_takes_long_for_each_recipient_gets_the_mail_for_some_of_them(
+    mail_server: MailServer,
+) -> None:
+    way = Email(ChannelSecrets(None), Tls(), asked_s=0.0)
+    channel = CHANNEL.read({
+        "kind": "email", "host": "127.0.0.1", "port": mail_server.port, "tls": "none", "from": "etcron@example.org",
+        "to": ["ann@example.org", "ben@example.org"],
+    })  # fmt: skip
+    content = Content(subject="s", text="t", html="<p>t</p>", facts="{}", created_ms=NOW)
+    first = await way.send("ops", channel, Message(id="one", notices=("one",), content=content))
+    assert (first.accepted, "ben@example.org" in first.put_off) == (("ann@example.org",), True)
+    message = Message(id="one", notices=("one",), content=content, accepted=first.accepted)
+    second = await way.send("ops", channel, message)
+    assert (second.accepted, second.put_off) == (("ben@example.org",), "")
+    assert [mail.recipients for mail in mail_server.mails] == [["ann@example.org"], ["ben@example.org"]]
+
+
 async def test_a_command_channel_asks_for_one_run_however_often_it_is_told(here: Sending) -> None:
     spec = parse_job({"name": "page", "command": "x", "cronExpr": "@yearly"})
     await here.manager.etcd.put(here.manager.keys.job("page"), SavedJob(spec=spec, anchor_ms=NOW).to_json())
