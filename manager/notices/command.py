@@ -9,7 +9,7 @@ from common.errors import ConflictError, EtcronError, InvalidInputError, NotFoun
 from common.notices.channels import Channel
 from common.notices.joining import Message
 from manager.notices.ways import PutOffError, RefusedError, Result
-from manager.use_cases.run_now import RunNow, Wanted
+from manager.use_cases.run_now import NoWorkerError, RunNow, Wanted
 
 _MOST_BYTES: Final = 65_536
 _DEDUPE_S: Final = 86_400
@@ -30,10 +30,10 @@ class Command:
         )  # fmt: skip
         try:
             await self._run_now.ask(job, wanted, by=f"channel {name}", rights=OWNER, address=f"channel {name}")
-        except (NotFoundError, ConflictError, InvalidInputError) as error:
-            raise RefusedError(f"no run of {job} was asked for: {error}") from None
         except EtcronError as error:
-            raise PutOffError(f"no run of {job} was asked for: {error}") from None
+            is_final = isinstance(error, NotFoundError | ConflictError | InvalidInputError)
+            refusal = RefusedError if is_final and not isinstance(error, NoWorkerError) else PutOffError
+            raise refusal(f"no run of {job} was asked for: {error}") from None
         return Result(accepted=(job,))
 
 

@@ -55,6 +55,10 @@ MOST_WORKERS: Final = 100
 """Of a broadcast job: so many requests, and the rest, fit into one transaction."""
 
 
+class NoWorkerError(ConflictError):
+    """No worker that is live fits the job now. Start one, or ask again when one is back."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """The run that is asked for."""
@@ -267,7 +271,7 @@ class RunNow:
         if spec.broadcast:
             workers = self._workers_for(spec)
             if not workers:
-                raise ConflictError(f"no worker that is live fits job {spec.name!r}: there is none to run it on")
+                raise NoWorkerError(f"no worker that is live fits job {spec.name!r}: there is none to run it on")
             if len(workers) > MOST_WORKERS:
                 raise ConflictError(
                     f"{len(workers)} workers fit job {spec.name!r}; one call asks at most {MOST_WORKERS}"

@@ -476,6 +476,14 @@ async def test_a_command_channel_without_its_job_fails(here: Sending) -> None:
     await here.until(NoticeState.FAILED, failed(), error="there is no job page")
 
 
+async def test_a_command_channel_waits_for_a_worker_where_its_job_is_for_all_of_them(here: Sending) -> None:
+    spec = parse_job({"name": "page", "command": "x", "cronExpr": "@yearly", "broadcast": True})
+    await here.manager.etcd.put(here.manager.keys.job("page"), SavedJob(spec=spec, anchor_ms=NOW).to_json())
+    await here.channel("ops", kind="command", job="page")
+    await here.put(failed())
+    await here.until(NoticeState.SENDING, failed(), error="no worker that is live fits")
+
+
 async def test_a_test_goes_the_way_of_all_others(here: Sending, mail_server: MailServer) -> None:
     await here.mails_to(mail_server)
     one = trial_notice("ops", by="ann", now_ms=NOW)
