@@ -11,5 +11,5 @@
 Any number of processes send. One has a channel at a time, and is replaced where its beat in etcd is gone. What came
 of a message is noted in one write: a sender that dies between the server's answer and that write leaves a message that
 is sent once more, with the same id. One that is frozen or cut off from etcd there, for longer than its lease, does so
-too. Nothing else is told twice, and nothing is dropped before its notice says why.
+too. Nothing else is told twice, and nothing is dropped before its notice says why, but for what has waited for 30 days.
 """

@@ -145,10 +145,15 @@ async def test_a_notice_of_a_later_version_waits_and_is_told_of_once(
     assert len([one for one in caplog.records if "none of ours" in one.getMessage()]) == 1
 
 
-async def test_old_notices_are_forgotten(runlog: RunLog) -> None:
+async def test_old_notices_are_forgotten_and_those_that_waited_are_logged(
+    runlog: RunLog, caplog: pytest.LogCaptureFixture
+) -> None:
     await runlog.notices.prepare()
     await runlog.notices.put([notice(0), notice(1), notice(5)])
+    await runlog.notices.put_into([notice(0).id], "m")
+    await runlog.notices.settle(outcome("m", notice(0)))
     assert await runlog.notices.forget(NOW + KEPT_MS + 2) == 2
+    assert [getattr(one, "count", 0) for one in caplog.records if getattr(one, "action", "") == "notice.too_old"] == [1]
     assert await numbers(runlog) == [5]
     counts = await runlog.notices.counts()
     assert (counts.by_state[NoticeState.WAITING], counts.oldest_ms) == (1, NOW + 5)
