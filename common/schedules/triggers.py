@@ -7,18 +7,20 @@ to start*.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
 from common.instants import from_ms
 from common.schedules.cron import DAY_SECONDS, LAST_LOCAL
-from common.schedules.days import EVERY_DAY, NO_DAY, Days, days_of
+from common.schedules.days import EVERY_DAY, LAST_DAY, NO_DAY, Days, days_of, days_written
 from common.schedules.schedule import Fire, Schedule
 from common.schedules.zones import Zone, load_zone
 
 _LAST_MS = LAST_LOCAL * 1000
+_DAY_MS = DAY_SECONDS * 1000
+_STRIDES = 256
+"""About the root of how many days there are: with that many to choose from, any rate has one that drifts little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +41,42 @@ class EverySchedule(Schedule):
         return number * self.period_ms + self.offset_ms if number >= 0 else None
 
     def days(self, zone: Zone) -> Days:
-        if self.period_ms <= DAY_SECONDS * 1000:
+        if self.period_ms <= _DAY_MS:
             return EVERY_DAY
-        return days_of(self._local_days(zone))
-
-    def _local_days(self, zone: Zone) -> Iterator[int]:
-        """Of each fire, segment by segment."""
+        by_offset = {offset_s: self._marks(offset_s) for offset_s in set(zone.offsets)}
+        parts = list[tuple[bytes, int, int]]()
         for offset_s, start_s, end_s in zip(zone.offsets, zone.starts, zone.starts[1:], strict=False):
-            first_ms = self.next_after_ms(start_s * 1000 - 1)
-            for at_ms in range(
-                _LAST_MS + 1 if first_ms is None else first_ms, min(end_s * 1000, _LAST_MS + 1), self.period_ms
-            ):
-                yield (at_ms // 1000 + offset_s) // DAY_SECONDS
+            first, last = (min(max((at + offset_s) // DAY_SECONDS, 0), LAST_DAY) for at in (start_s, end_s - 1))
+            parts.append((by_offset[offset_s], first, last))
+        marks = bytearray(b"0") * (LAST_DAY + 1)
+        for part, first, last in parts:
+            marks[first + 1 : last] = part[first + 1 : last]
+        for part, first, last in parts:  # segments have their first and last days in common
+            marks[first] |= part[first]
+            marks[last] |= part[last]
+        return days_written(marks.decode())
+
+    def _marks(self, offset_s: int) -> bytes:
+        """A "1" for each day of a fire, and for the first and the last day, on clocks that are always so far ahead.
+
+        After some number of fires it is nearly the same time of day again, some days later. So of the fires that are
+        that number apart the days are evenly apart, for as long as their time does not drift into another day.
+        """
+        many = min(range(1, _STRIDES), key=lambda number: abs(_days_apart(number * self.period_ms)[1]))
+        step, drift_ms = _days_apart(many * self.period_ms)
+        first_ms = (self.next_after_ms(-1) or 0) + (offset_s + DAY_SECONDS) * 1000
+        marks = bytearray(b"0") * (LAST_DAY + 2)
+        """A day more in front: the first fire may be on the day before 1970."""
+        for number in range(many):
+            day, time_ms = divmod(first_ms + number * self.period_ms, _DAY_MS)
+            while day < len(marks):
+                room_ms = _DAY_MS - 1 - time_ms if drift_ms > 0 else time_ms
+                fires = room_ms // abs(drift_ms) + 1 if drift_ms else len(marks)
+                days = range(day, min(day + fires * step, len(marks)), step)
+                marks[day : days.stop : step] = b"1" * len(days)
+                day, time_ms = divmod((day + fires * step) * _DAY_MS + time_ms + fires * drift_ms, _DAY_MS)
+        marks[1] = marks[-1] = b"1"[0]
+        return bytes(marks[1:])
 
     def _shown(self, after_ms: int, at_ms: int) -> Fire:
         return _in_zone(at_ms, self.timezone)
@@ -136,6 +162,12 @@ class Window(Schedule):
     def _shown(self, after_ms: int, at_ms: int) -> Fire:
         after_ms = after_ms if self.start_ms is None else max(after_ms, self.start_ms - 1)
         return self.inner._shown(after_ms, at_ms)
+
+
+def _days_apart(ms: int) -> tuple[int, int]:
+    """The nearest whole number of days, and by how much it is more."""
+    days = (ms + _DAY_MS // 2) // _DAY_MS
+    return days, ms - days * _DAY_MS
 
 
 def _in_zone(at_ms: int, timezone: str) -> Fire:

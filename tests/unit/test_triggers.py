@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from hypothesis import assume, given
@@ -14,7 +14,7 @@ from common.schedules.job_calendar import Calendar, CalendarSchedule
 from common.schedules.schedule import Schedule, parse_cron
 from common.schedules.triggers import AtSchedule, EverySchedule, NoFires, Union, Window
 
-MINUTE_MS = 60_000
+MINUTE_MS, DAY_MS = 60_000, 86_400_000
 FAR_MS = LAST_LOCAL * 1000
 
 
@@ -132,3 +132,24 @@ def test_next_and_last_agree_with_each_other(schedule: Schedule, after_ms: int) 
 @given(schedule=SCHEDULES)
 def test_equal_schedules_are_equal_and_can_be_keys(schedule: Schedule) -> None:
     assert {schedule: 1}[schedule] == 1
+
+
+@given(
+    period_s=st.integers(86_401, 4 * 86_400) | st.integers(1, 366).map(lambda days: days * 86_400 + 1),
+    offset_s=st.integers(0, 86_400),
+    timezone=st.sampled_from(["UTC", "Europe/Paris", "Pacific/Apia", "America/Nuuk", "Africa/Casablanca"]),
+    opens=st.dates(date(1970, 1, 1), date(2199, 12, 31)),
+    days=st.integers(0, 40),
+)
+def test_open_fires_of_a_rate_are_those_on_open_days(
+    period_s: int, offset_s: int, timezone: str, opens: date, days: int
+) -> None:
+    every = EverySchedule(period_ms=period_s * 1000, offset_ms=offset_s * 1000, timezone=timezone)
+    closes = min(opens + timedelta(days), date(2199, 12, 31))
+    calendar = Calendar(entries=(f"{opens}/{closes}",), include=True)
+    schedule = CalendarSchedule(inner=every, calendar=calendar, timezone=timezone)
+    first_ms, last_ms = ms(f"{opens}T00:00Z"), ms(f"{closes}T00:00Z")
+    around = every.fires_between_ms(first_ms - 2 * DAY_MS, last_ms + 3 * DAY_MS, 100)
+    found = [at_ms for at_ms in around if schedule.is_open(at_ms)]
+    assert schedule.open_fires.fires_between_ms(-1, FAR_MS, 100) == found
+    assert schedule.open_fires.last_before_ms(FAR_MS + 1) == (found[-1] if found else None)
