@@ -385,7 +385,7 @@ def _going(
 async def _to_come(jobs: Sequence[KnownJob], window: Window, most: int) -> tuple[list[int], int | None]:
     """The fires of the jobs from now on, so many at most; and from where on none was looked at. Some jobs at a time:
     between them others have the loop."""
-    since_ms = max(window.from_ms, window.now_ms)
+    since_ms, after_ms = max(window.from_ms, window.now_ms), max(window.from_ms - 1, window.now_ms)
     if since_ms >= window.to_ms or not jobs:
         return [], None
     of_each = max(most // len(jobs), 2)
@@ -396,7 +396,7 @@ async def _to_come(jobs: Sequence[KnownJob], window: Window, most: int) -> tuple
             await asyncio.sleep(0)
         if job.saved is None or not job.saved.spec.enabled:
             continue
-        fires = job.saved.spec.schedule.open_fires.fires_between_ms(since_ms, window.to_ms - 1, of_each + 1)
+        fires = job.saved.spec.schedule.open_fires.fires_between_ms(after_ms, window.to_ms - 1, of_each + 1)
         if len(fires) > of_each:
             cut_ms = fires[-1] if cut_ms is None else min(cut_ms, fires[-1])
         found += fires[:of_each]

@@ -175,6 +175,12 @@ async def test_timeline_has_what_ran_what_runs_and_what_is_to_come(manager: Mana
     assert (a["usualMs"], a["wholeFrom"], b["state"], b["fires"]) == (None, None, "paused", [])
     assert max(one["slots"] for one in told["used"]) == 1
 
+    # Of two spans to come that follow each other, the second has the fire at which it begins.
+    begin = start + 5 * HOUR_MS
+    ahead = {"from": str(begin), "to": str(begin + 2 * HOUR_MS)}
+    (lane, _) = (await manager.get("/api/v1/timeline", **ahead))["items"]
+    assert [one["time"] for one in lane["fires"]] == [begin, begin + HOUR_MS]
+
     # From far away, what lies close together is one mark with the worst of its verdicts.
     first = start - 240 * WEEK_MS // 400
     week = {"from": str(first), "to": str(first + WEEK_MS)}
