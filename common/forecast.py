@@ -30,6 +30,8 @@ from common.schedules.schedule import Schedule, dispatch_ms
 
 MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
+_QUARTER_MS: Final = 900_000
+"""Clocks that show midnight, when calendars open and close, are at whole quarters of an hour elsewhere, too."""
 _LONGEST_MS: Final = 86_400_000
 """A run that takes longer wants its slots for so long: what it wants after that is said of its next fire."""
 _LEAST_MS: Final = 1_000
@@ -159,6 +161,18 @@ def _dispatched(spec: JobSpec, from_ms: int, to_ms: int, most: int) -> list[int]
     return [dispatch_ms(spec.name, schedule, spec.jitter_s, plan_ms) for plan_ms in fires]
 
 
+def _open_spans(schedule: Schedule, from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
+    """When window and calendar are open, from one time up to another; each ends with a quarter of an hour."""
+    begins_ms = schedule.opens_ms(from_ms)
+    while begins_ms is not None and begins_ms < to_ms:
+        ends_ms, opens_ms = begins_ms, begins_ms
+        while opens_ms == ends_ms < to_ms:
+            ends_ms = min((ends_ms // _QUARTER_MS + 1) * _QUARTER_MS, to_ms)
+            opens_ms = schedule.opens_ms(ends_ms)
+        yield begins_ms, ends_ms
+        begins_ms = opens_ms
+
+
 def _key(spec: JobSpec) -> tuple[object, ...]:
     """The same for jobs that fire at the same times."""
     is_own = spec.jitter_s or any(map(uses_hash, spec.cron_exprs))
@@ -215,10 +229,12 @@ class _Sums:
         """Jobs of one rhythm; at most so many fires of theirs are looked at one by one."""
         spec = alike[0].spec
         if spec.after is not None:
+            until_ms = self._to_ms if spec.end_at is None else min(self._to_ms, spec.end_at.ms)
             for some in alike:
                 round_ms = some.wants_ms + spec.after.ms
                 share = some.slots * some.wants_ms / round_ms
-                self._level(self._from_ms, self._to_ms, some.jobs / round_ms, share, share)
+                for begins_ms, ends_ms in _open_spans(spec.schedule, self._from_ms, until_ms):
+                    self._level(begins_ms, ends_ms, some.jobs / round_ms, share, share)
             return
         # Searched for once, unless those before the span are so many that of the others some would not be found.
         longest_ms = max(some.wants_ms for some in alike)

@@ -84,6 +84,23 @@ def test_a_job_that_follows_its_own_end_wants_its_share() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "hours"),
+    [
+        ({"endAt": "2020-01-01T00:00"}, []),
+        ({"startAt": "2027-03-01T02:00", "endAt": "2027-03-01T04:00"}, [2, 3]),
+        ({"calendar": {"exclude": ["03-01/03-04"]}}, []),
+        ({"calendar": {"include": ["2027-03-01"]}, "timezone": "Asia/Shanghai"}, [*range(16)]),
+        ({"calendar": {"exclude": ["2027-03-01"]}, "timezone": "America/New_York"}, [*range(5)]),
+    ],
+)
+def test_a_job_that_follows_its_own_end_wants_it_while_it_is_open(fields: dict[str, Any], hours: list[int]) -> None:
+    told = wanted(({"after": "45s", **fields}, 15_000))
+    found = list(told.in_buckets(60))
+    assert [hour for hour, (_, fires, slots, _) in enumerate(found) if fires or slots] == hours
+    assert [found[hour][1] for hour in hours] == [pytest.approx(60)] * len(hours)
+
+
+@pytest.mark.parametrize(
     ("fields", "usual", "a_minute", "most"),
     [
         ({"cronExpr": "* * * * * * *"}, None, 60, 1),
