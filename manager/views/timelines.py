@@ -209,7 +209,8 @@ class Timelines:
     async def _means(self, window: Window, until_ms: int) -> list[tuple[int, float]]:
         """As the steward has counted the hours; none where the log store is away.
 
-        It counts a run whole in the hour that it was planned in: it is spread over as many as the longest of that hour.
+        It counts a run whole in the hour that it was planned in. The longest of these is spread over as many hours as
+        it took, the others over as many as they take on average.
         """
         hours = range(window.from_ms // _HOUR_MS, min(until_ms, window.now_ms) // _HOUR_MS)
         looked_at = range(hours.start - _LONGEST_MS // _HOUR_MS, hours.stop)
@@ -219,9 +220,12 @@ class Timelines:
             return []
         means = Counter[int]()
         for one in counts:
-            over = max(1, -(-one.max_duration_ms // _HOUR_MS))
-            for hour in range(max(one.number, hours.start), min(one.number + over, hours.stop)):
-                means[hour] += one.duration_ms // over
+            longest_ms = min(one.max_duration_ms, one.duration_ms)
+            others_ms = one.duration_ms - longest_ms
+            for ms, each_ms in ((longest_ms, longest_ms), (others_ms, others_ms // max(1, one.timed - 1))):
+                over = max(1, -(-each_ms // _HOUR_MS))
+                for hour in range(max(one.number, hours.start), min(one.number + over, hours.stop)):
+                    means[hour] += ms // over
         return [(hour * _HOUR_MS, round(ms / _HOUR_MS, 2)) for hour, ms in sorted(means.items())]
 
     async def _of_jobs(self, jobs: Sequence[KnownJob], rights: Rights, window: Window) -> list[Lane]:

@@ -226,6 +226,22 @@ async def test_run_of_many_hours_counts_in_each_of_them_and_not_in_its_first(man
     assert [means.get(hour) for hour in range(5)] == [1, 2, 1, 1, None]
 
 
+async def test_one_long_run_takes_no_hours_peak_of_short_ones_along(manager: Managed) -> None:
+    await put(manager, "a", every="1s")
+    start = now_ms() // HOUR_MS * HOUR_MS - 8 * HOUR_MS
+    ended = {RunId.planned("night", start): start + 4 * HOUR_MS}
+    ended |= {
+        RunId.planned("b", start + number * 1_000): start + HOUR_MS // 10 + number * 1_000 for number in range(40)
+    }
+    await manager.write([record_of(run, start_ms=run.plan_ms, end_ms=end) for run, end in ended.items()])
+    late = [RunId.planned("a", start + 5 * HOUR_MS + number * 11_000) for number in range(450)]
+    await manager.write([record_of(run, start_ms=start, end_ms=start) for run in late])
+    await count_records(manager.runlog)
+    told = await manager.get("/api/v1/timeline", **{"from": str(start), "to": str(now_ms() + HOUR_MS)})
+    means = {(one["time"] - start) // HOUR_MS: one["slots"] for one in told["usedMean"]}
+    assert [means.get(hour) for hour in range(5)] == [5, 1, 1, 1, None]
+
+
 async def test_lane_of_a_job_has_what_was_planned_long_before_and_reaches_into_the_span(manager: Managed) -> None:
     await put(manager, "a", every="1h")
     await put(manager, "b", every="1h")
