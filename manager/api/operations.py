@@ -444,11 +444,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="get", path=_USER, tag="access", summary="A user, with the bindings that reach them.",
-        parameters=(given.USER,), answers={200: ref("User")}, refuses=(404,),
+        parameters=(given.USER,), answers={200: ref("User")}, refuses=(404,), headers=_ETAG,
     ),
     Operation(
         method="patch", path=_USER, tag="access", summary="Change a user's groups or password, or disable them.",
-        parameters=(given.USER,), takes=users.CHANGED_USER.schema, answers={200: ref("User")}, refuses=(404, 409),
+        parameters=(given.USER, given.IF_MATCH), takes=users.CHANGED_USER.schema, answers={200: ref("User")},
+        refuses=(404, 409, 412),
     ),
     Operation(
         method="delete", path=_USER, tag="access", refuses=(404, 409), parameters=(given.USER,),

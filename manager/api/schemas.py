@@ -196,8 +196,8 @@ COMPONENTS: Final[dict[str, Schema]] = {
         {"name": TEXT},
         {
             "groups": array(TEXT), "disabled": TRUTH, "hasPassword": TRUTH, "createdMs": MS, "createdBy": TEXT,
-            "changedMs": MS, "bindings": array(ref("Binding")), "sessions": COUNT, "tokens": COUNT,
-            "sessionsEnded": COUNT, "problem": TEXT,
+            "changedMs": MS, "revision": COUNT, "bindings": array(ref("Binding")), "sessions": COUNT,
+            "tokens": COUNT, "sessionsEnded": COUNT, "problem": TEXT,
         },
     ),
     "Service": record(

@@ -18,6 +18,7 @@ from manager.access.needs import needs
 from manager.api.access_fields import GROUPS, NAME, Secret
 from manager.api.bindings import binding_view
 from manager.http.bodies import Body
+from manager.http.inputs import if_match
 from manager.http.queries import Meaning, Query, single, whole
 from manager.parts import PARTS, Parts, answer, caller
 from manager.use_cases.access_records import Swept
@@ -69,7 +70,7 @@ def add_routes(app: web.Application) -> None:
 async def list_users(request: web.Request) -> web.Response:
     """A page of users, by name."""
     records = request.app[PARTS].access_records
-    return await page_by_name(request, records.keys.users, lambda kv: user_view(records.read(kv, User)))
+    return await page_by_name(request, records.keys.users, lambda kv: _kept_view(kv, records.read(kv, User)))
 
 
 async def page_by_name(request: web.Request, prefix: str, view: Callable[[KeyValue], dict[str, Any]]) -> web.Response:
@@ -93,12 +94,12 @@ async def add_user(request: web.Request) -> web.Response:
 
 @needs(Role.ADMIN, everywhere=True, guarded=True)
 async def show_user(request: web.Request) -> web.Response:
-    """A user with their bindings, those of their groups too, and how many sessions and tokens they have."""
+    """A user with their ETag and bindings, those of their groups too, and how many sessions and tokens they have."""
     records, name = request.app[PARTS].access_records, request.match_info["name"]
     found = await records.user(name)
     if found is None:
         raise NotFoundError(f"there is no user {name[:128]}")
-    view, user = user_view(found[1]), found[1]
+    (kv, user), view = found, _kept_view(*found)
     if isinstance(user, User):
         bindings = (await records.bindings()).of(user.subjects)
         _, tokens = await records.tokens_of(user.subject)
@@ -106,13 +107,16 @@ async def show_user(request: web.Request) -> web.Response:
             "bindings": [binding_view(records.binding_of(held.kv), held.kv.value) for held in bindings],
             "sessions": len(await records.sessions_of(name)), "tokens": len(tokens),
         }  # fmt: skip
-    return answer(view)
+    return answer(view, headers={"ETag": f'"{kv.mod_revision}"'})
 
 
 @needs(Role.ADMIN, everywhere=True, guarded=True)
 async def change_user(request: web.Request) -> web.Response:
-    """Groups, a new password, disabled or not; a new password and `disabled` end every session of theirs."""
-    parts, name = request.app[PARTS], request.match_info["name"]
+    """Groups, a new password, disabled or not; a new password and `disabled` end every session of theirs.
+
+    412: they are not at the revision that was named.
+    """
+    parts, name, revision = request.app[PARTS], request.match_info["name"], if_match(request)
     body = await CHANGED_USER.read(request, parts.read_timeout_s)
     if body == _ChangedUser():
         remedy = "name password, groups or disabled"
@@ -122,7 +126,7 @@ async def change_user(request: web.Request) -> web.Response:
     if await parts.access_records.user(name) is None:
         raise NotFoundError(f"there is no user {name[:128]}")
     change = UserChange(password=await _hash(parts, body.password), groups=body.groups, disabled=body.disabled)
-    user, ended = await parts.accounts.change_user(name, change, by=caller(request))
+    user, ended = await parts.accounts.change_user(name, change, by=caller(request), if_match=revision)
     return answer(user_view(user) | {"sessionsEnded": ended})
 
 
@@ -141,6 +145,10 @@ async def _hash(parts: Parts, password: str | None) -> str | None:
     if (problem := await parts.passwords.problem(password, field="password")) is not None:
         raise InvalidInputError([problem])
     return await parts.passwords.hash(password)
+
+
+def _kept_view(kv: KeyValue, user: User | Damaged) -> dict[str, Any]:
+    return user_view(user) | {"revision": kv.mod_revision}
 
 
 def user_view(user: User | Damaged) -> dict[str, Any]:

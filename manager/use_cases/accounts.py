@@ -14,10 +14,11 @@ from typing import Final, Generic
 
 from common.access.accounts import Service, User
 from common.access.subjects import Subject, SubjectKind
-from common.errors import ConflictError, NotFoundError, OvertakenError
+from common.errors import ConflictError, NotFoundError, OvertakenError, StaleError
 from common.etcd.settle import UnsettledError, growing_pause_s
 from common.protocol import account_edits as edits
 from common.protocol.access_keys import AccessKeys
+from common.protocol.edits import ANY_REVISION
 from common.protocol.record_edits import none_written
 from common.protocol.txn import KeyValue
 from manager.use_cases.access_records import MOST_SERVICES, MOST_USERS, A, AccessRecords, Swept
@@ -76,13 +77,18 @@ class AccountService:
         _log.info("user %s was added", name, extra={"action": "user.added", "user": name, "by": by})
         return user
 
-    async def change_user(self, name: str, change: UserChange, *, by: str) -> tuple[User, int]:
+    async def change_user(
+        self, name: str, change: UserChange, *, by: str, if_match: int | None = None
+    ) -> tuple[User, int]:
         """The user as they are now, and how many of their sessions have ended: by a new password, or disabled, all do.
 
-        NotFoundError; ConflictError: it would take the last administrator away, or the record cannot be read.
+        NotFoundError; StaleError: they are not at the revision ``if_match``; ConflictError: it would take the last
+        administrator away, or the record cannot be read.
         """
         records, deadline = self._records, self._records.deadline()
-        after = await self._change(_USERS, name, lambda user: change.of(user, records.clock.wall_ms()), deadline)
+        after = await self._change(
+            _USERS, name, lambda user: change.of(user, records.clock.wall_ms()), deadline, if_match=if_match
+        )
         ended = []
         if change.password is not None or after.disabled:
             await records.sweep(ended := await records.sessions_of(name), deadline)
@@ -149,11 +155,21 @@ class AccountService:
         return kv, self._records.read(kv, kind.of)
 
     async def _change(
-        self, kind: _Kind[A], name: str, change: Callable[[A], A], deadline: float, *, what: str = "was changed"
+        self,
+        kind: _Kind[A],
+        name: str,
+        change: Callable[[A], A],
+        deadline: float,
+        *,
+        what: str = "was changed",
+        if_match: int | None = None,
     ) -> A:
         records, tries = self._records, 0
         while True:
             there, before = await self._found(kind, name)
+            if if_match not in (None, ANY_REVISION, there.mod_revision):
+                at = f"is at revision {there.mod_revision}, not at {if_match}"
+                raise StaleError(f"{kind.word} {name} {at}; read it again and repeat the change")
             if isinstance(before, Damaged):
                 raise ConflictError(
                     f"the record of {name} cannot be read ({before.problem}): remove it, and add it anew"

@@ -384,6 +384,22 @@ async def test_groups_whose_names_have_commas_stay_as_they_are(guarded: Guarded)
     assert list(directory.users["dave"].record.groups) == [groups[0], groups[2]]
 
 
+async def test_group_that_was_taken_away_since_does_not_come_back_with_those_that_a_page_writes(guarded: Guarded) -> None:
+    await guarded.person("root", Role.ADMIN)
+    await guarded.person("carol", groups=["ops"])
+    page = await guarded.log_in("root", "/access")
+    await expect(page.locator("#users")).to_contain_text("ops")
+    await guarded.access.change_user("carol", groups=("dev",))
+    await page.get_by_role("button", name="Groups: carol").click()
+    dialog, field = page.get_by_role("dialog"), page.get_by_label("Groups", exact=True)
+    await expect(field).to_have_value("dev")
+    await guarded.access.change_user("carol")
+    await field.fill("dev\nqa")
+    await dialog.get_by_role("button", name="Change").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Somebody else has changed carol meanwhile.")
+    assert guarded.manager.parts.directory.users["carol"].record.groups == ()
+
+
 async def test_answer_to_what_was_asked_before_is_not_shown_over_a_newer_one(guarded: Guarded) -> None:
     await guarded.person("root", Role.ADMIN)
     await guarded.person("carol", Role.VIEWER)

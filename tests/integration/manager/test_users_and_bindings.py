@@ -41,9 +41,10 @@ class Desk:
     access: Accessing
     root: dict[str, str]
 
-    async def ask(self, method: str, path: str, body: object = None, *, status: int = 200) -> Any:
+    async def ask(self, method: str, path: str, body: object = None, *, status: int = 200, if_match: str = "") -> Any:
         """The answer, which has this status."""
-        response = await self.manager.http.request(method, API + path, json=body, headers=self.root)
+        headers = self.root | ({"If-Match": if_match} if if_match else {})
+        response = await self.manager.http.request(method, API + path, json=body, headers=headers)
         assert response.status == status, (body, await response.text())
         return await response.json()
 
@@ -221,6 +222,23 @@ async def test_secret_is_not_remembered_by_an_idempotency_key(one: Desk) -> None
 
 
 # Changes
+
+
+async def test_change_of_a_user_who_was_changed_since_they_were_read_is_refused(one: Desk) -> None:
+    """Two administrators: one takes a group away, and the other writes the groups that the page has shown since."""
+    await one.ask("POST", "/users", {"name": "bob", "groups": ["ops"]}, status=201)
+    read = await one.ask("GET", "/users/bob")
+    listed = (await one.ask("GET", "/users"))["items"]
+    assert listed[0]["revision"] == read["revision"]
+    response = await one.manager.http.get(f"{API}/users/bob", headers=one.root)
+    assert response.headers["ETag"] == f'"{read["revision"]}"'
+    await one.ask("PATCH", "/users/bob", {"groups": []}, if_match=response.headers["ETag"])
+    both = {"groups": ["ops", "dev"]}
+    refused = await one.ask("PATCH", "/users/bob", both, status=412, if_match=response.headers["ETag"])
+    assert refused["code"] == "stale-revision"
+    assert (await one.ask("GET", "/users/bob"))["groups"] == []
+    await one.ask("PATCH", "/users/bob", both, if_match="*")
+    await one.ask("PATCH", "/users/bob", {"groups": ["dev"]})  # scripts name no revision
 
 
 async def test_changing_groups_leaves_the_password_and_sessions(one: Desk) -> None:

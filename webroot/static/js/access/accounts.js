@@ -1,5 +1,5 @@
 /** Users and service accounts. */
-import { send } from "../api.js";
+import { ApiError, get, send } from "../api.js";
 import { askFields, linesOf } from "../asking.js";
 import { h } from "../dom.js";
 import { encoded } from "../links.js";
@@ -60,10 +60,10 @@ export function newUser() {
 }
 
 /** @param {string} what @param {any} user */
-export function changeUser(what, user) {
+export async function changeUser(what, user) {
   const path = `/users/${encoded(user.name)}`;
-  const patch = async (/** @type {object} */ body) => {
-    await send("PATCH", path, { body });
+  const patch = async (/** @type {object} */ body, /** @type {Record<string, string>} */ headers = {}) => {
+    await send("PATCH", path, { body, headers });
     toast(t("access.changed", { what: user.name }));
   };
   const title = `${t(`access.user.${what}`)}: ${user.name}`;
@@ -72,12 +72,27 @@ export function changeUser(what, user) {
     case "password":
       return askFields({ title, action, fields: [{ name: "password", label: t("account.password.new"), type: "password", hint: t("account.password.hint"), attributes: { autocomplete: "new-password", maxlength: 256 } }],
         send: ({ password }) => patch({ password }) });
-    case "groups":
-      return askFields({ title, action, fields: [{ ...GROUPS, value: user.groups.join("\n") }],
-        send: ({ groups }) => patch({ groups: linesOf(groups) }) });
+    case "groups": {
+      const newest = await read(path); // all groups are written: one that was taken away since would come back
+      if (!newest) return false;
+      const since = { "If-Match": `"${newest.revision}"` };
+      return askFields({ title, action, fields: [{ ...GROUPS, value: (newest.groups ?? []).join("\n") }],
+        send: ({ groups }) => patch({ groups: linesOf(groups) }, since).catch((error) => { throw error.status === 412 ? new ApiError(t("access.stale", { what: user.name })) : error; }) });
+    }
     default:
       return askFields({ title, action: t(`access.user.${what}`), tone: what === "disable" ? "danger" : "primary", intro: [h("p", {}, t(what === "disable" ? "access.disable.ask" : "access.enable.ask"))], fields: [],
         send: () => patch({ disabled: what === "disable" }) });
+  }
+}
+
+/** @param {string} path @returns {Promise<any>} null: it could not be read, and the page says why */
+async function read(path) {
+  try {
+    return await get(path);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    toast(error.message, "bad");
+    return null;
   }
 }
 
