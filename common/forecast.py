@@ -165,7 +165,8 @@ def _open_spans(schedule: Schedule, from_ms: int, to_ms: int) -> Iterator[tuple[
     """When window and calendar are open, from one time up to another; each ends with a quarter of an hour."""
     begins_ms = schedule.opens_ms(from_ms)
     while begins_ms is not None and begins_ms < to_ms:
-        ends_ms, opens_ms = begins_ms, begins_ms
+        ends_ms = begins_ms
+        opens_ms: int | None = begins_ms
         while opens_ms == ends_ms < to_ms:
             ends_ms = min((ends_ms // _QUARTER_MS + 1) * _QUARTER_MS, to_ms)
             opens_ms = schedule.opens_ms(ends_ms)
