@@ -237,6 +237,10 @@ class _Sums:
                 for begins_ms, ends_ms in _open_spans(spec.schedule, self._from_ms, until_ms):
                     self._level(begins_ms, ends_ms, some.jobs / round_ms, share, share)
             return
+        if spec.broadcast and spec.jitter_s:
+            for some in alike:
+                self._add_apart(some, most)
+            return
         # Searched for once, unless those before the span are so many that of the others some would not be found.
         longest_ms = max(some.wants_ms for some in alike)
         all_fires = _dispatched(spec, self._from_ms - longest_ms, self._to_ms, most)
@@ -249,6 +253,18 @@ class _Sums:
             self._add_fires(some, fires)
             if len(fires) == most:
                 self._add_rest(some, spec.schedule.open_fires, fires)
+
+    def _add_apart(self, some: _Alike, most: int) -> None:
+        """Of a fire each worker starts its run at a time of its own, which only that worker's name gives: evenly."""
+        fires, jitter_ms = some.spec.schedule.open_fires, some.spec.jitter_s * 1000
+        begins_ms = self._from_ms - some.wants_ms - jitter_ms
+        found = fires.fires_between_ms(begins_ms - 1, self._to_ms - 1, most)
+        for at_ms, next_ms in pairwise([*found, self._to_ms + jitter_ms]):
+            takes_ms = some.wants_ms + min(jitter_ms, next_ms - at_ms)
+            share = some.slots * some.wants_ms / takes_ms
+            self._level(at_ms, min(at_ms + takes_ms, self._to_ms), some.jobs / takes_ms, share, share)
+        if len(found) == most:
+            self._add_rest(some, fires, found)
 
     def _add_fires(self, some: _Alike, fires: Sequence[int]) -> None:
         from_ms, to_ms, of_minutes = self._from_ms, self._to_ms, self._fires

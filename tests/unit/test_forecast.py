@@ -77,6 +77,18 @@ def test_a_fire_counts_where_its_jitter_puts_it() -> None:
     assert max(told.fires) < 12
 
 
+def test_the_runs_of_a_broadcast_job_are_apart_by_its_jitter() -> None:
+    spec = parse_job({
+        "name": "j", "command": "true", "cronExpr": "0 2 * * *", "jitterSeconds": 1_800, "broadcast": True,
+    })  # fmt: skip
+    told = slots_wanted([(spec, 60_000, 62)], MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS, there=62)
+    assert sum(told.fires) == pytest.approx(1, abs=0.1)
+    assert [minute for minute, slots in enumerate(told.slots) if slots] == [*range(120, 151)]
+    assert set(told.slots) == {0, 2}
+    begun = slots_wanted([(spec, 60_000, 62)], MIDNIGHT_MS + 140 * MINUTE_MS, MIDNIGHT_MS + 160 * MINUTE_MS)
+    assert begun.slots == [2] * 11 + [0] * 9
+
+
 def test_a_job_that_follows_its_own_end_wants_its_share() -> None:
     told = wanted(({"after": "45s", "slots": 2}, 15_000), hours=1)
     assert sum(told.fires) == pytest.approx(60)
