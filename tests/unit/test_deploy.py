@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cli.arguments import GROUPS, LOGIN_COMMANDS
 from cli.errors import ExitStatus
@@ -136,6 +137,12 @@ def test_package_can_be_purged_and_installed_again_whoever_is_in_its_groups_and_
     (tmp_path / "busy").touch()
     assert (called("postrm", "purge"), users()) == (0, both)
     assert (called("postinst", "configure"), users()) == (0, both)
+
+
+def test_a_worker_in_a_container_is_given_as_long_to_stop_as_its_unit_gives_it() -> None:
+    (stop_s,) = re.findall(r"^TimeoutStopSec=(\d+)$", (DEPLOY / "etcron-worker.service").read_text(), re.MULTILINE)
+    worker = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["worker"]
+    assert worker.get("stop_grace_period") == f"{stop_s}s"
 
 
 def test_the_board_is_one_that_grafana_reads() -> None:
