@@ -156,6 +156,11 @@ def test_fires_that_are_recorded_late_are_seen_by_when_their_record_is_made() ->
     assert 'increase(etcron_records_total{status=~"missed|lost"}' in asked
 
 
+def test_messages_that_wait_as_a_channel_fails_are_told_as_that_channel_alone() -> None:
+    [asked] = [expression for where, expression, _ in expressions() if where == "alert EtcronMessagesWait"]
+    assert re.search(r" > 900 unless .*\(etcron_channels_failing\) > 0$", asked), "as /readyz has it"
+
+
 def test_fires_that_wait_on_several_workers_are_the_same_fires() -> None:
     waiting = {expression for _, expression, _ in expressions() if "etcron_worker_waiting_fires" in expression}
     assert waiting
