@@ -24,6 +24,7 @@ from pymongo.errors import (
     NetworkTimeout,
     PyMongoError,
     ServerSelectionTimeoutError,
+    WriteConcernError,
 )
 
 from common.errors import ConfigError, Problem, UnavailableError
@@ -112,9 +113,11 @@ _KINDS: Final[tuple[tuple[type[PyMongoError], str], ...]] = (
     (NetworkTimeout, "no answer in time"),
     (ExecutionTimeout, "no answer in time"),
     (ConnectionFailure, "the connection broke"),
+    (WriteConcernError, "it did not confirm the write"),
 )
 """The first kind that an error is of counts; of another one its text says it all."""
-_IN_DOUBT: Final = (NetworkTimeout, ExecutionTimeout, ConnectionFailure)
+_IN_DOUBT: Final = (NetworkTimeout, ExecutionTimeout, ConnectionFailure, WriteConcernError)
+_EXCEEDED_TIME_LIMIT: Final = 262
 _ORNAMENTS: Final = (
     (re.compile(r" \(configured timeouts: [^)]*\)"), ""),
     (re.compile(r"\[Errno -?[0-9]+\] "), ""),
@@ -180,7 +183,8 @@ async def asking(client: Client, seconds: float, *, writes: bool = False) -> Asy
                 await client.is_primary
             yield
     except PyMongoError as error:
-        if writes and isinstance(error, _IN_DOUBT) and not isinstance(error, ServerSelectionTimeoutError):
+        is_doubt = isinstance(error, _IN_DOUBT) or getattr(error, "code", None) == _EXCEEDED_TIME_LIMIT
+        if writes and is_doubt and not isinstance(error, ServerSelectionTimeoutError):
             message = f"it may or may not have been done: the log store gave no answer ({_brief(error)})"
             raise UnsettledError(f"{message}. Look before you repeat it.") from error
         raise UnavailableError(f"the log store did not answer as needed: {_brief(error)}") from error

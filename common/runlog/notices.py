@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from pymongo import IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
-from pymongo.errors import BulkWriteError, DuplicateKeyError
+from pymongo.errors import BulkWriteError, DuplicateKeyError, WriteConcernError
 
 from common.cursors import decode_cursor, encode_cursor, no_cursor
 from common.notices.joining import ChannelState, Outcome
@@ -97,6 +97,8 @@ class Notices:
             try:
                 await self._notices.insert_many(documents, ordered=False)
             except BulkWriteError as error:
+                if unconfirmed := error.details.get("writeConcernErrors"):
+                    raise WriteConcernError(str(unconfirmed[0].get("errmsg"))) from error
                 for place, why in faults_of(error.details, len(documents)).refused.items():
                     extra = {"action": "notice.refused", "notice": notices[place].id, "why": why}
                     _log.error("the log store does not take a notice: %s", why, extra=extra)

@@ -13,11 +13,23 @@ import pytest
 from pymongo import ReadPreference
 from pymongo._asyncio_lock import Condition, Lock
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import PyMongoError
+from pymongo.errors import (
+    BulkWriteError,
+    NetworkTimeout,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WriteConcernError,
+    WTimeoutError,
+)
 
 from common.errors import UnavailableError
+from common.etcd.settle import UnsettledError
+from common.notices.notice import Notice, NoticeKind
 from common.runlog import RunLog
 from common.runlog.client import Client, asking
+from common.runlog.notices import Notices
 
 
 class Found:
@@ -89,6 +101,40 @@ async def test_of_what_pymongo_says_the_first_part_is_told(rest: str) -> None:
         async with asking(cast(Client, Found()), 1):
             raise PyMongoError("it is away" + rest)
     assert str(caught.value).endswith(": it is away")
+
+
+DOUBTS = [
+    (WTimeoutError("waiting for replication timed out", 64), True),
+    (WriteConcernError("a majority is not there", 100), True),
+    (NetworkTimeout("timed out"), True),
+    (NotPrimaryError("interrupted at shutdown"), True),
+    (OperationFailure("operation exceeded time limit", 262), True),
+    (ServerSelectionTimeoutError("no servers"), False),
+    (OperationFailure("not authorized", 13), False),
+]
+
+
+@pytest.mark.parametrize(("error", "is_doubt"), DOUBTS)
+@pytest.mark.parametrize("writes", [True, False])
+async def test_write_that_the_store_may_have_taken_is_in_doubt(
+    error: PyMongoError, is_doubt: bool, writes: bool
+) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        async with asking(cast(Client, Found()), 1, writes=writes):
+            raise error
+    assert isinstance(caught.value, UnsettledError) is (writes and is_doubt)
+
+
+async def test_notice_whose_write_was_not_confirmed_may_be_there() -> None:
+    class Unconfirmed:
+        async def insert_many(self, *_: Any, **__: Any) -> None:
+            concern = {"code": 64, "errmsg": "waiting for replication timed out"}
+            raise BulkWriteError({"writeErrors": [], "writeConcernErrors": [concern]})
+
+    store: Any = SimpleNamespace(get_collection=lambda _: Unconfirmed())
+    notices = Notices(cast(Client, Found()), store)
+    with pytest.raises(UnsettledError, match="did not confirm the write: waiting for replication timed out"):
+        await notices.put([Notice(id="1", channel="ops", kind=NoticeKind.PROBLEM, created_ms=1)])
 
 
 async def test_other_errors_of_the_caller_stay_what_they_are() -> None:
