@@ -34,8 +34,8 @@ def spread(spec: JobSpec, by: SpreadBy, jitter_s: int) -> JobSpec:
     if by is SpreadBy.JITTER:
         return replace(spec, jitter_s=max(jitter_s, spec.jitter_s))
     if spec.every is None:
-        exprs = tuple(map(_hashed, spec.cron_exprs))
-        return spec if exprs == spec.cron_exprs or _meet(spec, exprs) else replace(spec, cron_exprs=exprs)
+        exprs = _apart(spec)
+        return spec if exprs == spec.cron_exprs else replace(spec, cron_exprs=exprs)
     minutes = spec.every.ms // 60_000
     if spec.offset is not None or minutes < 2:
         return spec
@@ -48,15 +48,23 @@ def suggests_spread(spec: JobSpec) -> bool:
 
     Chosen are a second, and a minute that no multiple of five is: a user who takes `17 2 * * *` means it.
     """
-    return spread(spec, SpreadBy.MINUTE, 0) is not spec and not any(map(_is_chosen, spec.cron_exprs))
+    if spec.every is not None:
+        return spread(spec, SpreadBy.MINUTE, 0) is not spec
+    exprs = () if spec.at_boot else spec.cron_exprs
+    return bool(exprs) and not any(map(_is_chosen, exprs)) and _apart(spec) != exprs
 
 
-def _meet(spec: JobSpec, exprs: tuple[str, ...]) -> bool:
-    """Whether two of its expressions would then have more fires in common: the two at one instant are one fire."""
-    if len(exprs) < 2:
-        return False
-    pairs = (combinations([parse(expr, spec.name) for expr in each], 2) for each in (spec.cron_exprs, exprs))
-    return any(_common(*would) > _common(*was) for was, would in zip(*pairs, strict=True))
+def _apart(spec: JobSpec) -> tuple[str, ...]:
+    """Its expressions, hashed; as they are where two would then have more fires in common: two at once are one."""
+    exprs = tuple(map(_hashed, spec.cron_exprs))
+    if len(exprs) < 2 or exprs == spec.cron_exprs:
+        return exprs
+    would = list(combinations([parse(expr, spec.name) for expr in exprs], 2))
+    if not any(_common(*pair) for pair in would):
+        return exprs
+    was = combinations([parse(expr, spec.name) for expr in spec.cron_exprs], 2)
+    meet = any(_common(*then) > _common(*now) for then, now in zip(would, was, strict=True))
+    return spec.cron_exprs if meet else exprs
 
 
 def _common(one: Cron, other: Cron) -> int:
