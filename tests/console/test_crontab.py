@@ -91,6 +91,23 @@ async def test_what_is_told_is_of_the_text_that_stands_there_and_what_was_saved_
     await expect(told.get_by_role("heading", level=2)).to_have_text("1 job created, paused")
 
 
+async def test_text_whose_jobs_were_not_saved_is_not_left_without_a_question(console: Console, name: str) -> None:
+    page = await console.open("/crontab")
+    await page.get_by_label("Crontab", exact=True).press_sequentially(f"30 2 * * * /usr/local/bin/{name}")
+    async with page.expect_event("dialog") as asks:
+        await page.evaluate("setTimeout(() => location.assign('/jobs'))")
+        question = await asks.value
+        assert question.type == "beforeunload"
+        await question.dismiss()
+    await page.get_by_role("button", name="Preview").click()
+    await page.get_by_role("button", name="Create 1 job").click()
+    asked: list[str] = []
+    console.listen(page, "dialog", lambda one: asked.append(one.type))
+    await page.get_by_role("link", name="Go to the jobs").click()
+    await page.wait_for_url("**/jobs?state=paused")
+    assert asked == []
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_lines_are_told_in_chinese(console: Console, width: int) -> None:
     page = await console.open("/crontab", width=width, locale="zh-CN")

@@ -267,6 +267,19 @@ async def test_form_keeps_what_was_typed_when_the_session_is_over(guarded: Guard
     await expect(page).to_have_url(re.compile(r"/jobs/typed-long-ago$"))
 
 
+async def test_pasted_crontab_stays_when_the_session_is_over(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.EDITOR)
+    page = await guarded.log_in("alice", "/crontab")
+    await settled(page)
+    text = page.get_by_label("Crontab", exact=True)
+    await text.fill("1 2 * * * true")
+    for digest in list(guarded.manager.parts.directory.sessions):
+        await guarded.access.delete(guarded.access.keys.session(digest))
+    await page.locator("#look").click()
+    await expect(page.locator("#login-needed")).to_contain_text("What you typed is still here.")
+    await expect(text).to_have_value("1 2 * * * true")
+
+
 async def test_what_one_may_not_do_is_off_and_says_why(guarded: Guarded) -> None:
     await guarded.person("alice", Role.EDITOR, labels={"team": ["sales"]})
     await guarded.access.bind("user:alice", Role.VIEWER)

@@ -3,7 +3,7 @@ import { byId, fill, h, icon } from "./dom.js";
 import { heardSecret, otherUser } from "./secret.js";
 import { t } from "./text.js";
 
-const FIELDS = "#job-form, .modal form";
+const FIELDS = ".job-form, .modal form";
 /** Whether something was typed that would be lost. */
 let isTyped = false;
 document.addEventListener("input", ({ target }) => void (isTyped ||= /** @type {Element} */ (target).closest(FIELDS) !== null));

@@ -13,6 +13,9 @@ import { MINE } from "../zones.js";
 /** @typedef {{line: number, text: string, became: string, problem?: string, errors?: import("../api.js").FieldError[], notes?: string[], name?: string, isThere?: boolean, words?: string, user?: string | null, next?: {ms: number} | null, spec?: {timezone?: string}}} Line */
 /** @typedef {{name: string, ok: boolean, message: string}} Result */
 
+/** The text whose jobs were saved: it may be left. */
+let saved = "";
+
 export async function start() {
   const form = /** @type {HTMLFormElement} */ (byId("crontab"));
   form.elements.timezone.value = MINE;
@@ -29,6 +32,7 @@ export async function start() {
     const told = await asked(byId("look"), "/crontab/preview", body);
     if (told && JSON.stringify(body) === JSON.stringify(bodyOf(form))) preview(told, body); // else it is of another text
   });
+  window.addEventListener("beforeunload", (event) => form.elements.text.value.trim() !== saved.trim() && event.preventDefault());
   form.elements.text.focus();
 }
 
@@ -62,14 +66,16 @@ async function asked(button, path, body) {
 /** @param {string} field */
 const fieldOf = (field) => byId("crontab").querySelector(`label[for="${CSS.escape(field.split(/[.[]/)[0])}"]`)?.textContent ?? field;
 
-/** @param {{items: Line[], new: number, refused: number, warnings: string[]}} told @param {object} body */
+/** @param {{items: Line[], new: number, refused: number, warnings: string[]}} told @param {{text: string, enabled: boolean}} body */
 function preview(told, body) {
   const place = byId("told"), shown = told.items.filter(({ became }) => became !== "blank" && became !== "comment");
   const save = h("button", { type: "button", class: "btn btn-primary" }, t("crontab.save", { n: told.new }));
   save.addEventListener("click", async () => {
     if (isHeld(save)) return;
     const answer = await asked(save, "/crontab", body);
-    if (answer) ended(place, answer.results, body, shown.filter(({ became }) => became === "refused"));
+    if (!answer) return;
+    saved = body.text;
+    ended(place, answer.results, body, shown.filter(({ became }) => became === "refused"));
   });
   const counts = [t("crontab.new", { n: told.new }), told.refused && t("crontab.refused", { n: told.refused }), t("crontab.lines", { n: told.items.length })];
   const alike = alikeIn(shown);
