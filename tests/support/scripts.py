@@ -15,7 +15,10 @@ from manager.console.pages import VERDICTS
 _WEB = Path(__file__).parents[2] / "webroot/static"
 _PAGE = """
 import { readFile } from "node:fs/promises";
-globalThis.document = { documentElement: { lang: %s }, body: { dataset: { catalog: %s, messages: %s, verdicts: %s } } };
+const body = { dataset: { catalog: %s, messages: %s, verdicts: %s, events: "" } };
+globalThis.document = Object.assign(new EventTarget(), { documentElement: { lang: %s }, body });
+globalThis.window = Object.assign(new EventTarget(), { bootstrap: {} });
+globalThis.setInterval = () => 0;
 globalThis.fetch = async (path) => ({ ok: true, json: async () => JSON.parse(await readFile(path, "utf8")) });
 """
 
@@ -26,7 +29,7 @@ def evaluate(script: str, *, language: str = "en") -> Any:
     if node is None:
         pytest.skip("no node: make assets")
     paths = (_WEB / f"i18n/{language}.json", _WEB / "i18n/messages.json")
-    page = _PAGE % tuple(json.dumps(str(one)) for one in (language, *paths, VERDICTS))
+    page = _PAGE % tuple(json.dumps(str(one)) for one in (*paths, VERDICTS, language))
     module = f"const js = (path) => import({json.dumps(f'file://{_WEB}/js/')} + path);\n{page}"
     told = f"process.stdout.write(JSON.stringify(await (async () => {{ {script} }})()));"
     done = subprocess.run(

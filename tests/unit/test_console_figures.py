@@ -87,3 +87,21 @@ def test_crowded_hours_stand_out_of_a_week_of_frequent_jobs() -> None:
     assert levels((3786, 21), (3948, 23), (3786, 21)) == ("fires", [1, 5, 1]), "180 more of them are seen"
     assert levels((60, 1), (60, 1), (61, 1)) == ("fires", [2, 2, 2]), "nearly alike"
     assert levels((0, 0)) == ("fires", [0])
+
+
+def until_monday(*times: str) -> list[str]:
+    """When a week of work begins for who looks at these times of Berlin's clocks, by these clocks."""
+    script = f"""
+      process.env.TZ = "Europe/Berlin";
+      const {{ full, mondayMs }} = await js("zones.js");
+      return {json.dumps(times)}.map((time) => full(mondayMs(Date.parse(time)), "Europe/Berlin").slice(0, 19));"""
+    found: list[str] = evaluate(script)
+    return found
+
+
+def test_silence_until_monday_ends_with_the_night_when_it_is_monday_already() -> None:
+    before = until_monday("2026-11-27T12:00:00", "2026-11-29T23:50:00", "2026-11-30T00:10:00", "2026-11-30T07:59:59")
+    assert before == ["2026-11-30 08:00:00"] * 4
+    after = until_monday("2026-11-30T08:00:00", "2026-11-30T17:00:00", "2026-12-01T01:00:00")
+    assert after == ["2026-12-07 08:00:00"] * 3
+    assert until_monday("2026-10-24T12:00:00") == ["2026-10-26 08:00:00"], "the clocks are turned back on Sunday"

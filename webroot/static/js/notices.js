@@ -16,7 +16,7 @@ const UNDONE_MS = 15_000;
 export function toast(text, tone = "ok", undo = null) {
   const close = h("button", { type: "button", class: "btn btn-quiet btn-icon", "aria-label": t("close"), onclick: () => box.remove() }, icon("x-lg"));
   const back = undo && h("button", { type: "button", class: "btn btn-plain", "data-undo": true, onclick: () => { box.remove(); undo(); } }, t("undo"));
-  const box = h("div", { class: `toast-box tone-${tone}` }, icon(tone === "ok" ? "check-circle-fill" : "x-circle-fill"), h("span", {}, text), back, close);
+  const box = h("div", { class: `toast-box tone-${tone}` }, icon(tone === "ok" ? "check-circle-fill" : "x-circle-fill"), h("span", {}, withTimes(text)), back, close);
   byId("toasts").append(box);
   const leave = () => (box.matches(":hover, :focus-within") ? window.setTimeout(leave, SHOWN_MS) : box.remove());
   if (tone === "ok") window.setTimeout(leave, undo ? UNDONE_MS : SHOWN_MS);

@@ -2,21 +2,21 @@
 import { ApiError, send } from "./api.js";
 import { askFields } from "./asking.js";
 import { offered } from "./caller.js";
+import { now } from "./clock.js";
 import { h, icon } from "./dom.js";
 import { toast } from "./notices.js";
 import { stamp } from "./stamp.js";
 import { t } from "./text.js";
+import { mondayMs } from "./zones.js";
 
 /** A silence names as many jobs at most. */
 const MOST_JOBS = 100;
 /** As many may be asked for at once. */
 const AT_ONCE = 4;
 
-const HOUR_MS = 3_600_000;
-/** When a week of work begins, on the clock of who looks. */
-const MORNING_HOUR = 8;
-
-const SPANS = ["1h", "4h", "monday"];
+/** By their names, in hours. @type {Record<string, number>} */
+const HOURS = { "1h": 1, "4h": 4 };
+const SPANS = [...Object.keys(HOURS), "monday"];
 
 /** @typedef {{id: string, job: string | null, subject: string | null, kind: string, state: string, sinceTime: number, endTime?: number, count: number, lastRun?: string, reason?: string, lastSuccessTime?: number, toldTime?: number, channels: string[], labels: Record<string, string>, flapping: boolean, well: boolean, acknowledged: {by: string, time: number} | null, silencedUntil: number | null}} Alert */
 
@@ -49,10 +49,11 @@ export const quiet = ({ acknowledged, silencedUntil }) => [
 /** @param {string[]} jobs @param {string} what as the button says @returns {Promise<boolean>} whether it was done */
 export async function silence(jobs, what) {
   try {
+    let time = "";
     if (what === "ack") await acknowledge(jobs);
-    else await keepQuiet(jobs, what);
+    else time = await keepQuiet(jobs, what);
     const key = what === "ack" ? "silence.done.ack" : "silence.done";
-    toast(jobs.length === 1 ? t(key, { job: jobs[0] }) : t(`${key}.many`, { n: jobs.length }));
+    toast(jobs.length === 1 ? t(key, { job: jobs[0], time }) : t(`${key}.many`, { n: jobs.length, time }));
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -67,17 +68,23 @@ export function silenceAll(jobs) {
     title: `${t("silence.make")}: ${jobs.length > 1 ? t("overview.jobs", { n: jobs.length }) : jobs[0]}`, action: t("silence.make"), intro: [h("p", {}, t("silence.what"))],
     fields: [{ name: "untilTime", label: t("silence.for"), options: SPANS.map((what) => [what, t(`silence.${what}`)]) }],
     send: async ({ untilTime }) => {
-      await keepQuiet(jobs, untilTime);
-      toast(t("silence.made"));
+      toast(t("silence.made", { time: await keepQuiet(jobs, untilTime) }));
     },
   });
 }
 
-/** @param {string[]} jobs @param {string} what */
+/** @param {string[]} jobs @param {string} what @returns {Promise<string>} until when */
 async function keepQuiet(jobs, what) {
-  const untilTime = untilMs(what);
-  for (let at = 0; at < jobs.length; at += MOST_JOBS) await send("POST", "/silences", { body: { jobs: jobs.slice(at, at + MOST_JOBS), untilTime, reason: t("silence.by.console") } });
+  const span = HOURS[what] ? { hours: HOURS[what] } : { untilTime: mondayMs(now()) };
+  let time = "";
+  for (let at = 0; at < jobs.length; at += MOST_JOBS) {
+    time = endOf(await send("POST", "/silences", { body: { jobs: jobs.slice(at, at + MOST_JOBS), ...span, reason: t("silence.by.console") } }));
+  }
+  return time;
 }
+
+/** @param {any} answer of POST /silences */
+export const endOf = ({ silence: { untilTime } }) => new Date(untilTime).toISOString();
 
 /** Whose alert is over meanwhile needs it no more. @param {string[]} jobs */
 async function acknowledge(jobs) {
@@ -90,12 +97,4 @@ async function acknowledge(jobs) {
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, one));
-}
-
-/** @param {string} what */
-function untilMs(what) {
-  if (what !== "monday") return Date.now() + Number(what.replace("h", "")) * HOUR_MS;
-  const monday = new Date();
-  monday.setDate(monday.getDate() + ((8 - monday.getDay()) % 7 || 7));
-  return monday.setHours(MORNING_HOUR, 0, 0, 0);
 }

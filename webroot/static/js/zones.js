@@ -6,6 +6,8 @@ import { keep, kept } from "./kept.js";
 const KEY = "etcron.times";
 const MODES = /** @type {Mode[]} */ (["utc", "mine", "job"]);
 export const MINE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+/** When a week of work begins. */
+const MORNING_HOUR = 8;
 /** @type {Map<string, Intl.DateTimeFormat>} */
 const formats = new Map();
 /** @type {Set<() => void>} */
@@ -54,6 +56,14 @@ export function parts(ms, zone) {
 export function full(ms, zone) {
   const { date, time, offset } = parts(ms, zone);
   return zone === "UTC" ? `${date} ${time} UTC` : `${date} ${time} ${offset}`;
+}
+
+/** The next morning of a Monday, also of today, on the clock of who looks. @param {number} nowMs */
+export function mondayMs(nowMs) {
+  const monday = new Date(nowMs);
+  monday.setDate(monday.getDate() + ((8 - monday.getDay()) % 7));
+  if (monday.setHours(MORNING_HOUR, 0, 0, 0) <= nowMs) monday.setDate(monday.getDate() + 7);
+  return monday.getTime();
 }
 
 /** @param {string} zone */

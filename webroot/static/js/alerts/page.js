@@ -12,7 +12,7 @@ import { onlyOnce } from "../once.js";
 import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
-import { quiet, silence, silenceMenu } from "../silencing.js";
+import { endOf, quiet, silence, silenceMenu } from "../silencing.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
 import { causeOf, reasonIn } from "../verdicts.js";
@@ -177,8 +177,7 @@ function newSilence() {
     send: async ({ jobs, labels, hours, reason }) => {
       const chosen = listed(jobs).length ? { jobs: listed(jobs) } : { labels: selectorOf(labels) };
       const body = { ...chosen, hours: Number(hours), ...(reason.trim() ? { reason: reason.trim() } : {}) };
-      await send("POST", "/silences", { body, headers: once(body) });
-      toast(t("silence.made"));
+      toast(t("silence.made", { time: endOf(await send("POST", "/silences", { body, headers: once(body) })) }));
     },
   });
 }
