@@ -121,3 +121,18 @@ async def test_runs_are_narrowed_down_and_failures_counted_by_their_error(consol
     await expect(page.locator("#runs")).to_contain_text("No runs match")
     await page.get_by_label("Trigger").select_option("")
     await expect(rows).to_have_count(25)
+
+
+@pytest.mark.parametrize("path", ["/runs", "/audit"])
+async def test_times_are_typed_in_the_zone_that_the_page_shows(
+    console: Console, administrator: dict[str, str], path: str
+) -> None:
+    page = await console.open(f"{path}?from=2026-11-29T01:10:00Z", headers=administrator)
+    await expect(page.get_by_label("From (Europe/Berlin)")).to_have_value("2026-11-29T02:10")
+    await page.get_by_role("button", name="UTC", exact=True).click()
+    field = page.get_by_label("From (UTC)")
+    await expect(field).to_have_value("2026-11-29T01:10")
+    async with page.expect_request(re.compile(rf"/api/v1{path}\?.*from=2026-11-29T03%3A10%3A00.000Z")):
+        await field.fill("2026-11-29T03:10")
+    await page.reload()
+    await expect(field).to_have_value("2026-11-29T03:10")

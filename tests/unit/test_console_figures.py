@@ -105,3 +105,20 @@ def test_silence_until_monday_ends_with_the_night_when_it_is_monday_already() ->
     after = until_monday("2026-11-30T08:00:00", "2026-11-30T17:00:00", "2026-12-01T01:00:00")
     assert after == ["2026-12-07 08:00:00"] * 3
     assert until_monday("2026-10-24T12:00:00") == ["2026-10-26 08:00:00"], "the clocks are turned back on Sunday"
+
+
+def test_fields_for_times_are_of_the_zone_that_the_page_shows() -> None:
+    script = """
+      process.env.TZ = "Europe/Berlin";
+      const { choose } = await js("zones.js"), { instant, showTimes, typed } = await js("moments.js");
+      const field = () => ({ previousElementSibling: {} }), form = { elements: { from: field(), to: field() } };
+      return ["mine", "utc", "job"].map((mode) => {
+        choose(mode);
+        showTimes(form, { from: "2026-11-29T01:10:00Z", to: "" });
+        const { from, to } = form.elements, label = from.previousElementSibling.textContent;
+        return [label, from.value, to.value, typed("2026-11-29T02:10"), instant("2026-11-29T02:10"), typed("")];
+      });"""
+    hour_before = "2026-11-29T01:10:00.000Z"
+    mine = ["From (Europe/Berlin)", "2026-11-29T02:10", "", hour_before, hour_before, ""]
+    utc = ["From (UTC)", "2026-11-29T01:10", "", "2026-11-29T02:10:00.000Z", hour_before, ""]
+    assert evaluate(script) == [mine, utc, mine]

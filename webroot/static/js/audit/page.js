@@ -3,15 +3,18 @@ import { get } from "../api.js";
 import { byId, h, hold, icon, isHeld } from "../dom.js";
 import { grid } from "../grid.js";
 import { isForMe } from "../me.js";
+import { instant, showTimes, typed } from "../moments.js";
 import { announce, note } from "../notices.js";
 import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
+import { onChange } from "../zones.js";
 import { details } from "./details.js";
 
-const NAMES = ["who", "action", "object", "outcome", "from", "to"];
+const TIMES = ["from", "to"];
+const NAMES = ["who", "action", "object", "outcome", ...TIMES];
 /** More pages of a verification than any audit has: nothing loops for ever. */
 const MOST_PAGES = 100_000;
 
@@ -23,14 +26,16 @@ export function start() {
   let typing = 0;
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", ({ target }) => {
-    const search = new URLSearchParams({ ...query(), [target.name]: target.value.trim() });
+    const search = new URLSearchParams({ ...query(), [target.name]: TIMES.includes(target.name) ? typed(target.value) : target.value.trim() });
     NAMES.filter((name) => !search.get(name)).forEach((name) => search.delete(name));
     window.history.replaceState(null, "", search.size ? `/audit?${search}` : "/audit");
     pager.reset();
     window.clearTimeout(typing);
     typing = window.setTimeout(() => void list.now(), 200);
   });
-  for (const [name, value] of Object.entries(query())) form.elements[name].value = value;
+  for (const name of NAMES.filter((one) => !TIMES.includes(one))) form.elements[name].value = query()[name];
+  showTimes(form, query());
+  onChange(() => showTimes(form, query()));
   byId("verify").addEventListener("click", () => void verify());
   return list.now();
 }
@@ -40,10 +45,9 @@ function query() {
   return Object.fromEntries(NAMES.map((name) => [name, search.get(name) ?? ""]));
 }
 
-/** As the call takes it: fields for times know no zone, and are of this browser's. */
+/** As the call takes it. */
 function asked() {
   const { from, to, ...others } = query();
-  const instant = (/** @type {string} */ text) => (text && !Number.isNaN(Date.parse(text)) ? new Date(text).toISOString() : "");
   return { ...others, from: instant(from), to: instant(to) };
 }
 

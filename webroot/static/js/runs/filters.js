@@ -1,10 +1,12 @@
 /** The filters of the page of runs. They are what the address says; a change is written there first. */
 import { get } from "../api.js";
 import { byId, delegate, h } from "../dom.js";
+import { showTimes, typed } from "../moments.js";
 import { redraw } from "../redraw.js";
 import { number, t, word } from "../text.js";
 import { badge, VERDICTS } from "../verdicts.js";
-import { keepQuery, localTime, query } from "./query.js";
+import { onChange } from "../zones.js";
+import { keepQuery, query } from "./query.js";
 
 const STATUSES = ["running", ...VERDICTS];
 const COUNTED_HOURS = { "24h": 24, "7d": 168 };
@@ -22,7 +24,7 @@ export class Filters {
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("input", ({ target }) => {
       const field = /** @type {HTMLInputElement} */ (target);
-      this.set({ [field.name]: field.value.trim(), ...(["from", "to"].includes(field.name) ? { period: "" } : {}) }, TYPING_MS);
+      this.set(["from", "to"].includes(field.name) ? { [field.name]: typed(field.value), period: "" } : { [field.name]: field.value.trim() }, TYPING_MS);
     });
     delegate(this.form, "click", "[data-status]", ({ dataset: { status } }) => this.toggle(status));
     delegate(this.form, "click", "[data-period]", ({ dataset: { period } }) => this.setPeriod(period));
@@ -33,6 +35,7 @@ export class Filters {
       this.changed();
     });
     window.addEventListener("popstate", () => this.show());
+    onChange(() => showTimes(this.form, query()));
     this.show();
   }
 
@@ -69,10 +72,11 @@ export class Filters {
   /** Fields and buttons as the address has it. */
   show() {
     const wanted = query();
-    for (const name of ["q", "worker", "label", "trigger", "from", "to"]) {
+    for (const name of ["q", "worker", "label", "trigger"]) {
       const field = this.form.elements[name];
-      if (field !== document.activeElement) field.value = field.type === "datetime-local" ? localTime(wanted[name]) : wanted[name];
+      if (field !== document.activeElement) field.value = wanted[name];
     }
+    showTimes(this.form, wanted);
     if (wanted.from || wanted.to) byId("between").hidden = false;
     if (wanted.period) byId("between").hidden = true;
     byId("more").toggleAttribute("open", Boolean(wanted.worker || wanted.label || wanted.trigger) || byId("more").hasAttribute("open"));

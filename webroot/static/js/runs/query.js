@@ -1,5 +1,6 @@
 /** What the page of runs asks for, as its address says it. */
 import { now } from "../clock.js";
+import { instant } from "../moments.js";
 
 const PERIODS = { "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000 };
 /** By these the list is narrowed; each may stand in the address. */
@@ -22,25 +23,10 @@ export function keepQuery(wanted) {
 /** Whether it is narrowed down. @param {Query} wanted */
 export const isNarrow = (wanted) => NAMES.some((name) => wanted[name]);
 
-/** As the call takes it: a period ends now, and fields for times are of this browser's zone. @param {Query} wanted @returns {Record<string, string | string[]>} */
+/** As the call takes it: a period ends now. @param {Query} wanted @returns {Record<string, string | string[]>} */
 export function asked({ period, from, to, label, group: _, ...others }) {
   const labels = { label: label.split(",").map((one) => one.trim()).filter(Boolean) };
   const sinceMs = PERIODS[period];
   if (sinceMs) return { ...others, ...labels, from: String(Math.round(now() - sinceMs)) };
   return { ...others, ...labels, from: instant(from), to: instant(to) };
-}
-
-/** A time of the address (with its offset, in this browser's zone without, or ms since 1970); null: none. @param {string} text */
-function dateOf(text) {
-  const date = new Date(/^\d+$/.test(text) ? Number(text) : text);
-  return text && !Number.isNaN(date.getTime()) ? date : null;
-}
-
-/** @param {string} text */
-const instant = (text) => dateOf(text)?.toISOString() ?? "";
-
-/** As a field for times takes it. @param {string} text */
-export function localTime(text) {
-  const date = dateOf(text);
-  return date ? new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16) : "";
 }
