@@ -30,6 +30,12 @@ async def test_paste_preview_mend_and_save(console: Console, cluster: Cluster, n
     await page.get_by_role("button", name="Preview").click()
     await expect(page.locator("#problem")).to_contain_text("Time zone of its machine: 'Mars' is not a known time zone")
     await page.get_by_label("Time zone of its machine").fill("Europe/Berlin")
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.locator("#problem")).to_be_empty()
+    await page.get_by_label("Time zone of its machine").fill("Mars")
+    await page.get_by_role("button", name="Preview").click()
+    await expect(page.locator("#problem")).not_to_be_empty()
+    await page.get_by_label("Time zone of its machine").fill("Europe/Berlin")
 
     await text.fill(TEXT.format(name=name))
     await page.get_by_label("Labels of the jobs").fill("team=billing, host=web-1")

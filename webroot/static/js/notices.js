@@ -30,6 +30,9 @@ export function announce(text) {
   byId("announcer").textContent = text;
 }
 
+/** What notes say, by what was drawn: one that stays is not read aloud again. @type {WeakMap<Node, string | null>} */
+const noted = new WeakMap();
+
 /**
  * A note inside an element, or none.
  * @param {Element} where
@@ -37,10 +40,11 @@ export function announce(text) {
  * @param {"bad" | "warn" | "info"} [tone]
  */
 export function note(where, text, tone = "bad") {
-  const box = /** @type {HTMLElement} */ (where);
-  if ((box.dataset.said ?? box.textContent) === (text ?? "")) return;
-  box.dataset.said = text ?? "";
-  fill(where, text && said(text, tone));
+  const shown = where.firstChild;
+  if (shown ? noted.get(shown) === text : !text) return;
+  const drawn = text ? said(text, tone) : null;
+  fill(where, drawn);
+  if (drawn) noted.set(drawn, text);
 }
 
 /** One note. @param {import("./dom.js").Child | import("./dom.js").Child[]} text @param {"bad" | "warn" | "info"} tone */
