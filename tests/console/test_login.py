@@ -280,6 +280,42 @@ async def test_pasted_crontab_stays_when_the_session_is_over(guarded: Guarded) -
     await expect(text).to_have_value("1 2 * * * true")
 
 
+async def test_answer_that_a_closed_dialog_was_for_is_told_all_the_same(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.VIEWER)
+    page = await guarded.log_in("alice", "/account")
+    held: asyncio.Queue[Route] = asyncio.Queue()
+    await page.route(re.compile("/api/v1/(tokens|password)$"), lambda route: _hold(held, route))
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="New token").click()
+    await page.get_by_label("Purpose").fill("backup script")
+    await page.get_by_role("button", name="Create token").click()
+    made = await held.get()
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    await made.continue_()
+    await expect(dialog.get_by_label("Token", exact=True)).to_have_value(re.compile("^etcron_"))
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+
+    await page.get_by_role("button", name="Change password").click()
+    await page.get_by_label("Current password").fill("guessed")
+    await page.get_by_label("New password").fill("another long password")
+    await dialog.get_by_role("button", name="Change password").click()
+    refused = await held.get()
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    await refused.fulfill(status=403, json={"code": "forbidden", "detail": "the old password is wrong"})
+    await expect(page.locator("#toasts")).to_contain_text("Password: the old password is wrong")
+
+
+async def _hold(held: asyncio.Queue[Route], route: Route) -> None:
+    """What is asked for is answered when the test says so; what is read is answered at once."""
+    if route.request.method == "GET":
+        await route.continue_()
+    else:
+        await held.put(route)
+
+
 async def test_what_one_may_not_do_is_off_and_says_why(guarded: Guarded) -> None:
     await guarded.person("alice", Role.EDITOR, labels={"team": ["sales"]})
     await guarded.access.bind("user:alice", Role.VIEWER)

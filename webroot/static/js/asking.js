@@ -2,7 +2,7 @@
 import { ApiError } from "./api.js";
 import { askFor } from "./dialogs.js";
 import { fill, h, icon } from "./dom.js";
-import { announce } from "./notices.js";
+import { announce, toast } from "./notices.js";
 import { faultOf } from "./said.js";
 import { t } from "./text.js";
 
@@ -31,7 +31,8 @@ export function askFields({ title, intro = [], fields, action, tone, send }) {
       if (!(error instanceof ApiError)) throw error;
       const said = error.errors.length ? error.errors.map((one) => `${labels[one.field] ?? one.field}${t("colon")}${faultOf(one)}`) : [error.message];
       fill(problem, said.map((text) => h("p", { class: "note note-bad" }, icon("exclamation-triangle-fill"), h("span", {}, text))));
-      announce(said.join(" "));
+      if (problem.isConnected) announce(said.join(" "));
+      else toast(`${title}${t("colon")}${said.join(" ")}`, "bad"); // the dialog was closed meanwhile
       return null;
     }
   } });

@@ -50,7 +50,10 @@ export function askFor({ title, body, action, tone = "primary", focus, send }) {
       if (done || isHeld(submit)) return;
       hold(submit, true);
       const told = await send().finally(() => hold(submit, false));
-      if (!form.isConnected) return resolve(told !== null);
+      if (!form.isConnected) {
+        if (told?.length) tellNext(title, told); // it may be what is shown once
+        return resolve(told !== null);
+      }
       if (told === null) return;
       done = true;
       if (!told.length) return hide();
@@ -65,6 +68,13 @@ export function askFor({ title, body, action, tone = "primary", focus, send }) {
 /** Tells something. @param {string} title @param {Child[]} body */
 export function tell(title, body) {
   show(h("div", { class: "modal-content" }, head(title), h("div", { class: "modal-body", tabindex: 0 }, body)));
+}
+
+/** The same, after the dialog that is open. @param {string} title @param {Child[]} body */
+function tellNext(title, body) {
+  const open = document.querySelector(".modal");
+  if (open) open.addEventListener("hidden.bs.modal", () => tellNext(title, body));
+  else tell(title, body);
 }
 
 /** @param {string} title */

@@ -28,8 +28,9 @@ export function runNow(name) {
       if (faults.length) return complain(faults, options, problem, t("run.now.mend"));
       try {
         const answer = await send("POST", `${jobPath(name)}/run`, { body, headers: once(body) });
-        if (!problem.isConnected) toast(said(answer)); // the dialog was closed meanwhile
-        return told(answer);
+        if (problem.isConnected) return told(answer);
+        toast(said(answer)); // the dialog was closed meanwhile
+        return [];
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
         if (!problem.isConnected) toast(`${t("action.run")}: ${error.message}`, "bad");
