@@ -122,3 +122,15 @@ def test_fields_for_times_are_of_the_zone_that_the_page_shows() -> None:
     mine = ["From (Europe/Berlin)", "2026-11-29T02:10", "", hour_before, hour_before, ""]
     utc = ["From (UTC)", "2026-11-29T01:10", "", "2026-11-29T02:10:00.000Z", hour_before, ""]
     assert evaluate(script) == [mine, utc, mine]
+
+
+def test_link_of_the_timeline_is_followed_by_a_key_after_the_chart_was_dragged() -> None:
+    script = """
+      const { startPointers } = await js("timeline/view.js"), area = new EventTarget();
+      startPointers(area, { pan() {}, done() {} }, () => ({ left: 0, width: 100 }));
+      const pointer = (type, x) => Object.assign(new Event(type), { button: 0, pointerId: 1, clientX: x, clientY: 0 });
+      area.dispatchEvent(pointer("pointerdown", 10));
+      window.dispatchEvent(pointer("pointermove", 60));
+      window.dispatchEvent(pointer("pointerup", 60));
+      return [1, 0].map((detail) => area.dispatchEvent(new CustomEvent("click", { cancelable: true, detail })));"""
+    assert evaluate(script) == [False, True]

@@ -135,7 +135,7 @@ export function startPointers(area, view, room) {
       if (down.delete(event.pointerId) && moved >= STILL_PX) view.done();
     });
   }
-  // What was dragged is not clicked, and a link not dragged away.
-  area.addEventListener("click", (event) => moved >= STILL_PX && event.preventDefault(), true);
+  // What was dragged is not clicked (by a key it is: `detail` is 0), and a link not dragged away.
+  area.addEventListener("click", (event) => event.detail > 0 && moved >= STILL_PX && event.preventDefault(), true);
   area.addEventListener("dragstart", (event) => event.preventDefault());
 }
