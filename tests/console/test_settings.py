@@ -76,3 +76,10 @@ async def test_console_speaks_chinese(console: Console, cluster: Cluster, name: 
     await page.get_by_role("button", name="设置").click()
     await page.get_by_label("English").check()
     await expect(page.get_by_role("heading", level=1)).to_have_text("System")
+
+
+async def test_page_whose_texts_cannot_be_loaded_says_so(console: Console, cluster: Cluster) -> None:
+    page = await console.open("/livez", watched=False)
+    await page.route("**/i18n/en*.json", lambda route: route.fulfill(status=404, json={}))
+    await page.goto("/jobs")
+    await expect(page.get_by_role("alert").filter(has_text="could not be loaded")).to_be_visible()

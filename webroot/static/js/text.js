@@ -1,7 +1,17 @@
 /** The words of the page, from the catalog of its language. */
 
 /** @type {Record<string, string>} */
-const catalog = await fetch(document.body.dataset.catalog, { credentials: "same-origin" }).then((answer) => answer.json());
+const catalog = await read(document.body.dataset.catalog).catch((error) => {
+  document.getElementById("unread")?.removeAttribute("hidden");
+  throw error; // without words there is no page
+});
+
+/** @param {string | undefined} path */
+async function read(path) {
+  const answer = await fetch(path, { credentials: "same-origin" });
+  if (!answer.ok) throw new Error(`${answer.status} ${path}`);
+  return answer.json();
+}
 
 export const language = document.documentElement.lang;
 const plurals = new Intl.PluralRules(language);
