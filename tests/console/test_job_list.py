@@ -180,6 +180,29 @@ async def test_jobs_of_which_no_answer_came_are_not_said_to_be_as_they_were(cons
     assert len(calls) == 2
 
 
+async def test_run_that_began_after_its_job_was_picked_is_named_before_it_is_killed(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    for job in (f"{name}-a", f"{name}-b"):
+        await cluster.save(job, "exec sleep 1000", "@yearly")
+    page = await console.open(f"/jobs?q={name}")
+    row = page.get_by_role("row").filter(has_text=f"{name}-a")
+    await page.locator("#pick-all").check()
+    await cluster.call("POST", f"/api/v1/jobs/{name}-a/run", {})
+    await expect(row.locator(".c-state .tone-run")).to_be_visible()
+    bar, dialog = page.locator("#bulk"), page.get_by_role("dialog")
+    await bar.get_by_role("button", name="Delete").click()
+    await expect(dialog.get_by_role("list")).to_contain_text(f"{name}-a")
+    await dialog.get_by_role("button", name="Cancel").click()
+
+    await page.locator("#search").fill(f"{name}-b")
+    await expect(row).to_have_count(0)
+    await bar.get_by_role("button", name="Kill").click()
+    await expect(dialog).to_contain_text("One of them is not on this page: it may be running.")
+    await expect(dialog).not_to_contain_text("No run is going.")
+    await cluster.call("POST", f"/api/v1/jobs/{name}-a/kill", {})
+
+
 async def test_all_that_match_are_acted_on_and_who_fails_is_named(
     console: Console, cluster: Cluster, name: str
 ) -> None:

@@ -433,7 +433,7 @@ async def test_groups_whose_names_have_commas_stay_as_they_are(guarded: Guarded)
     assert list(directory.users["dave"].record.groups) == [groups[0], groups[2]]
 
 
-async def test_group_that_was_taken_away_since_does_not_come_back_with_those_that_a_page_writes(guarded: Guarded) -> None:
+async def test_group_that_was_taken_away_since_does_not_come_back_with_the_others(guarded: Guarded) -> None:
     await guarded.person("root", Role.ADMIN)
     await guarded.person("carol", groups=["ops"])
     page = await guarded.log_in("root", "/access")

@@ -28,16 +28,17 @@ export const KINDS = {
  * Asks, then acts on all of them, some at a time: how far it is stands in the dialog, which then names what has failed. Who closes
  * it meanwhile stops it.
  * @param {ManyAction} action
- * @param {{name: string, running: any[], revision: number, state: string}[]} jobs
+ * @param {{name: string, running: any[] | null, revision: number, state: string}[]} jobs `running`: null where it is not known
  */
 export async function actOnAll(action, jobs) {
   const names = jobs.map((job) => job.name);
   const { tone, reason } = KINDS[action];
-  const going = jobs.flatMap((job) => job.running.map((run) => ({ ...run, jobName: job.name })));
+  const going = jobs.flatMap(({ name, running }) => (running ?? []).map((run) => ({ ...run, jobName: name })));
+  const unknown = jobs.filter(({ running }) => running === null).length;
   const why = reason ? textField("reason", t("reason"), { maxlength: 300 }) : null;
   const labels = action === "label" ? labelFields() : null;
   const problem = h("div", { role: "alert" }), progress = h("p", { class: "muted", role: "status" });
-  const body = [h("p", {}, t(`ask.${action}.many`, { n: names.length })), listed(names), ...runsNamed(action, going), ...(labels?.nodes ?? why?.nodes ?? []), problem, progress];
+  const body = [h("p", {}, t(`ask.${action}.many`, { n: names.length })), listed(names), ...runsNamed(action, going, unknown), ...(labels?.nodes ?? why?.nodes ?? []), problem, progress];
   const title = t(`action.${action}`), once = onlyOnce();
   /** @type {import("./many.js").Came | null} */
   let came = null;
@@ -117,15 +118,16 @@ function labelFields() {
   };
 }
 
-/** What runs now, by name: nobody kills or deletes blindly. @param {ManyAction} action @param {any[]} running */
-export function runsNamed(action, running) {
+/** What runs now, by name: nobody kills or deletes blindly. @param {ManyAction} action @param {any[]} running @param {number} [unknown] jobs of which that is not known */
+export function runsNamed(action, running, unknown = 0) {
   if (action !== "kill" && action !== "delete") return [];
-  if (!running.length) return [h("p", { class: "muted" }, t("ask.nothing.runs"))];
+  const others = unknown > 0 ? [h("p", { class: "muted" }, t("ask.unknown.runs", { n: unknown }))] : [];
+  if (!running.length) return unknown > 0 ? others : [h("p", { class: "muted" }, t("ask.nothing.runs"))];
   const rows = running.slice(0, 20).map((run) => h("li", {},
     badge(run.state), " ", run.jobName ? h("strong", {}, run.jobName, " ") : null,
     stamp(run.startTime ?? run.planTime, { as: "lasting" }), " ", t("ask.on", { worker: run.worker ?? "" })));
   const rest = running.length - rows.length;
-  return [h("p", {}, t(`ask.${action}.runs`, { n: running.length })), h("ul", { class: "named" }, rows, rest > 0 && h("li", {}, t("ask.more", { n: rest })))];
+  return [h("p", {}, t(`ask.${action}.runs`, { n: running.length })), h("ul", { class: "named" }, rows, rest > 0 && h("li", {}, t("ask.more", { n: rest }))), ...others];
 }
 
 /** @param {string[]} names */

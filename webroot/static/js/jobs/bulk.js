@@ -100,7 +100,7 @@ export class Picked {
 
   /** @param {import("../actions_on_all.js").ManyAction} action */
   async act(action) {
-    const jobs = [...this.jobs.values()];
+    const jobs = [...this.jobs.values()].map((kept) => this.table.job(kept.name) ?? { ...kept, running: null }); // events tell of those shown alone
     if (!(await actOnAll(action, jobs))) return;
     this.clear(jobs); // what was picked meanwhile stays picked
     this.done();
