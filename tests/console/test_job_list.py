@@ -203,6 +203,19 @@ async def test_run_that_began_after_its_job_was_picked_is_named_before_it_is_kil
     await cluster.call("POST", f"/api/v1/jobs/{name}-a/kill", {})
 
 
+async def test_duration_is_that_of_the_run_whose_result_is_shown(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/jobs?q={name}")
+    row = page.locator("#jobs tbody tr")
+    await expect(row.locator(".c-took")).to_have_text("")
+    await settled(page)
+    held = asyncio.Queue[Route]()
+    await page.route("**/api/v1/jobs?*", held.put)  # what is heard from now on is told by events
+    await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
+    await expect(row.locator(".c-last")).to_contain_text("success")
+    await expect(row.locator(".c-took")).to_contain_text("s")
+
+
 async def test_all_that_match_are_acted_on_and_who_fails_is_named(
     console: Console, cluster: Cluster, name: str
 ) -> None:

@@ -16,7 +16,7 @@ import { startChips } from "./chips.js";
 import { startMenus } from "./menu.js";
 import { NO_FILTERS, onBack, query, setQuery } from "./query.js";
 import { startSorting } from "./sorting.js";
-import { JobTable } from "./table.js";
+import { changeOf, JobTable } from "./table.js";
 
 const WORKERS_EVERY_MS = 10_000;
 /** Filters by what runs do: with a run, a job may come into the list or leave it. */
@@ -119,9 +119,6 @@ function nothingYet() {
     mayAnything("editor") && h("p", {}, h("a", { href: "/crontab" }, t("title.crontab"))),
   ];
 }
-
-/** What a row becomes by what was heard of its runs. @param {any} heard */
-const changeOf = ({ running, last, recent }) => (last ? { running, recent, lastResult: last } : { running });
 
 /** @param {AbortSignal} signal @param {() => void} later */
 async function showHealthy(signal, later) {

@@ -7,6 +7,9 @@ import { COLUMNS } from "./cells.js";
 /** @typedef {import("./cells.js").JobRow} JobRow */
 /** @typedef {{element: HTMLElement, job: JobRow, drawn: Map<string, string>}} Row */
 
+/** What a row becomes by what was heard of its runs. @param {any} heard @returns {Partial<JobRow>} */
+export const changeOf = ({ running, last, lastRun, recent }) => (last ? { running, recent, lastResult: last, lastRun } : { running });
+
 export class JobTable {
   /** @param {HTMLElement} body a tbody */
   constructor(body) {
