@@ -497,3 +497,20 @@ async def test_palette_keeps_what_is_chosen_whatever_is_found_later(
     await answer.continue_()
     await expect(palette.get_by_role("group")).to_have_count(2)  # the jobs stand before the pages
     await expect(new).to_have_attribute("aria-selected", "true")
+
+
+async def test_palette_opens_nothing_that_was_found_for_another_text(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open("/runs")
+    await settled(page)
+    palette, held = page.get_by_role("dialog"), asyncio.Queue[Route]()
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type(name)
+    await expect(palette.get_by_role("option", name=name)).to_have_attribute("aria-selected", "true")
+    await page.route("**/api/v1/jobs?*", held.put)
+    await palette.get_by_role("combobox").fill("nothing-like-it")
+    await expect(palette.get_by_role("option")).to_have_count(0)
+    await (await held.get()).fulfill(status=409, json={"code": "unavailable", "detail": "etcd does not answer"})
+    await expect(palette.get_by_role("status")).to_have_text("etcd does not answer")

@@ -19,13 +19,17 @@ export async function jobsLike(text, signal) {
   try {
     const { items, total } = await get("/jobs", { query: { q: text, limit: MOST_JOBS }, signal });
     const jobs = items.map((/** @type {any} */ { name, state, words }) => ({ glyph: "calendar3", label: name, hint: state === "enabled" ? words : word("verdict", state), go: to(jobUrl(name)) }));
-    const all = { glyph: "search", label: t("palette.all", { n: total }), go: to(`/jobs?q=${encodeURIComponent(text)}`) };
+    const all = { glyph: "search", isOfText: true, label: t("palette.all", { n: total }), go: to(`/jobs?q=${encodeURIComponent(text)}`) };
     return { title, entries: total > jobs.length ? [...jobs, all] : jobs };
   } catch (error) {
-    if (signal.aborted || error instanceof ApiError) return { title, entries: [] };
+    if (signal.aborted) return { title, entries: [] };
+    if (error instanceof ApiError) return { title, entries: [], problem: error.message };
     throw error;
   }
 }
+
+/** What of it is also like another text, until the answer to that is there. @param {Group} found @param {string} wanted in small letters @returns {Group} */
+export const stillLike = ({ title, entries }, wanted) => ({ title, entries: wanted ? entries.filter(({ label, isOfText }) => !isOfText && label.toLowerCase().includes(wanted)) : [] });
 
 /** @param {string} text @returns {Group} */
 export function runsLike(text) {

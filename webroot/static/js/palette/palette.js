@@ -2,10 +2,10 @@
 import { h, icon, nodes } from "../dom.js";
 import { t } from "../text.js";
 import { actionsAtHand } from "./at_hand.js";
-import { jobsLike, pagesLike, runsLike } from "./finding.js";
+import { jobsLike, pagesLike, runsLike, stillLike } from "./finding.js";
 
-/** @typedef {{glyph: string, label: string, hint?: string, go: () => void}} Entry */
-/** @typedef {{title: string, entries: Entry[]}} Group */
+/** @typedef {{glyph: string, label: string, hint?: string, isOfText?: boolean, go: () => void}} Entry `isOfText`: where it leads depends on what was typed */
+/** @typedef {{title: string, entries: Entry[], problem?: string}} Group `problem`: why nobody knows what there is */
 
 const PAUSE_MS = 250;
 
@@ -17,6 +17,8 @@ class Palette {
     this.found = [];
     this.at = 0;
     this.hasMoved = false;
+    /** Whether an answer to what is typed is to come. */
+    this.isAsking = false;
     this.typing = 0;
     this.asked = new AbortController();
     this.hand = actionsAtHand(() => this.draw());
@@ -53,9 +55,11 @@ class Palette {
   typed() {
     this.at = 0;
     this.hasMoved = false;
-    this.found = this.text ? this.found : [];
-    this.draw();
+    this.found = this.found.map((group) => stillLike(group, this.text.toLowerCase()));
+    this.asked.abort(); // its answer is to what was typed before
     window.clearTimeout(this.typing);
+    this.isAsking = Boolean(this.text);
+    this.draw();
     if (this.text) this.typing = window.setTimeout(() => void this.ask(), PAUSE_MS);
   }
 
@@ -65,6 +69,7 @@ class Palette {
     const { signal } = this.asked;
     const jobs = await jobsLike(this.text, signal);
     if (signal.aborted) return;
+    this.isAsking = false;
     this.found = [jobs];
     this.draw();
   }
@@ -81,7 +86,7 @@ class Palette {
     let index = 0;
     this.list.replaceChildren(...groups.map(({ title, entries }, number) => h("div", { role: "group", "aria-labelledby": `palette-group-${number}` },
       h("div", { class: "palette-title", id: `palette-group-${number}`, role: "presentation" }, title), entries.map((entry) => option(entry, index++)))));
-    this.none.replaceChildren(...nodes([this.entries.length ? "" : t("palette.none")]));
+    this.none.replaceChildren(...nodes([this.found[0]?.problem ?? (this.entries.length || this.isAsking ? "" : t("palette.none"))]));
     this.mark();
   }
 
