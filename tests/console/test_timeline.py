@@ -234,3 +234,17 @@ async def test_all_jobs_of_the_crowded_minute_are_reached_spread_in_one_step_and
     await expect(page.locator("#toasts")).to_contain_text("120 jobs fire as before")
     before = await manager.get("/api/v1/jobs", q="crowd-0", limit="500")
     assert {job["spec"]["cronExpr"] for job in before["items"]} == {"0 3 * * *"}
+
+
+async def test_back_shows_the_week_of_what_was_searched_for_before(own: Console) -> None:
+    page = await own.open("/timeline")
+    await settled(page)
+    await page.locator("#by [data-by=worker]").click()
+    async with page.expect_request("**/forecast/week?q=nothing"):
+        await page.locator("#filters [name=q]").fill("nothing")
+    await settled(page)
+    asked: list[str] = []
+    own.listen(page, "request", lambda request: asked.append(request.url))
+    async with page.expect_response("**/api/v1/timeline?*"):
+        await page.go_back()
+    assert [url for url in asked if url.endswith("/forecast/week")]

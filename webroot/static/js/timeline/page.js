@@ -190,9 +190,11 @@ function startFilters(view, list, week) {
     document.getElementById("paused")?.focus();
   });
   window.addEventListener("popstate", () => {
+    const { q } = view.query;
     view.take();
     show();
     void list.now();
+    if (view.query.q !== q) void week.now();
   });
   show();
 }
