@@ -26,3 +26,13 @@ async def test_an_address_without_a_page_leads_back(console: Console) -> None:
     await expect(page).to_have_url(f"{console.base}/")
     await settled(page)
     await expect(page.locator("#all-well")).to_be_visible()
+
+
+async def test_records_that_wait_are_unknown_where_the_workers_cannot_be_asked_for(console: Console) -> None:
+    page = await console.open()
+    refused = {"code": "unavailable", "detail": "etcd does not answer"}
+    await page.route("**/api/v1/workers", lambda route: route.fulfill(status=409, json=refused))
+    await page.goto("/system")
+    spool = page.locator("#checks [data-key=spool]")
+    await expect(spool).to_contain_text("unknown")
+    await expect(spool).not_to_contain_text("0")

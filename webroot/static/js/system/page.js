@@ -29,8 +29,8 @@ async function load(signal) {
     const asked = Date.now();
     const system = await get("/system", { signal });
     const aheadMs = (Date.now() + asked) / 2 - system.nowMs;
-    const workers = await get("/workers", { signal }).catch(() => ({ items: [] }));
-    show(system, aheadMs, workers.items);
+    const workers = await get("/workers", { signal }).catch((error) => { if (signal.aborted) throw error; });
+    show(system, aheadMs, workers?.items ?? null);
     note(byId("problem"), null);
   } catch (error) {
     if (signal.aborted) throw error;
@@ -39,7 +39,7 @@ async function load(signal) {
   byId("checks").setAttribute("aria-busy", "false");
 }
 
-/** @param {any} system @param {number} aheadMs how far this browser's clock is ahead of the manager's @param {any[]} seen workers */
+/** @param {any} system @param {number} aheadMs how far this browser's clock is ahead of the manager's @param {any[] | null} seen workers; null: they could not be asked for */
 function show(system, aheadMs, seen) {
   const { ready } = system;
   const { etcd, logStore, workers, clocks: compared, ...others } = ready.checks ?? {};
@@ -49,8 +49,8 @@ function show(system, aheadMs, seen) {
     check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version }), ...kept(logStore?.retention)], ready.problems),
     check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [taking(workers ?? { live: 0 })]),
     Object.entries(others).filter(([, value]) => !Array.isArray(value)).map(([name, value]) => check(name, value, name === "jobs" ? jobsIn(value) : [])), // lists are named among the problems
-    spool(seen, workers?.live !== null),
-    clocks(aheadMs, compared, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs)), ready.problems),
+    spool(workers?.live === null ? null : seen),
+    clocks(aheadMs, compared, (seen ?? []).filter((worker) => beatOffMs(worker.beat, system.nowMs)), ready.problems),
     ready.problems.map((/** @type {string} */ text) => said(text, ready.status === "unready" ? "bad" : "warn")),
     ready.notes.map((/** @type {string} */ text) => said(text, "info")));
   redraw(byId("versions"), [["etcron", system.version], ["Python", system.python], ["etcd", (etcd?.endpoints ?? []).map((/** @type {any} */ one) => one.version).filter(Boolean).join(", ")], [word("check", "logStore"), logStore?.version]]
@@ -90,9 +90,9 @@ function stateOf({ live, refusing = [] }) {
 /** @param {{live: number, refusing?: any[]}} workers */
 const taking = ({ live, refusing = [] }) => t("workers.taking", { n: live, taking: live - refusing.length });
 
-/** Records that wait at the workers for the log store. @param {any[]} workers @param {boolean} known whether they could be asked for */
-function spool(workers, known) {
-  if (!known) return check("spool", { state: "unknown" }, []);
+/** Records that wait at the workers for the log store. @param {any[] | null} workers null: not known */
+function spool(workers) {
+  if (!workers) return check("spool", { state: "unknown" }, []);
   const unsent = workers.reduce((sum, { beat }) => sum + (beat?.unsentRecords ?? 0), 0);
   return check("spool", { state: unsent > SPOOL_MANY ? "degraded" : "ok" }, [t("system.unsent", { n: unsent })]);
 }
