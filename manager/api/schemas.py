@@ -105,11 +105,12 @@ COMPONENTS: Final[dict[str, Schema]] = {
             {"type": TEXT, "title": TEXT, "status": {"type": "integer"}, "detail": TEXT, "code": TEXT},
             {
                 "errors": array(ref("FieldError")), "detailCode": TEXT, "params": {"type": "object"},
-                "reference": TEXT,
+                "reference": TEXT, "inDoubt": {"type": "boolean"},
             },
         ),
         "description": "RFC 9457. `code` is stable, and so is `detailCode`: which message `detail` is, with `params`. "
-                       "`errors` names each field that was wrong, and how to mend it.",
+                       "`errors` names each field that was wrong, and how to mend it. `inDoubt`: it may have been "
+                       "done.",
     },
     "Counts": record(_COUNTS),
     "DayCounts": record({"day": {"type": "string", "format": "date"}, **_COUNTS}),

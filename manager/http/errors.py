@@ -30,7 +30,7 @@ from common.errors import (
     StaleError,
     UnavailableError,
 )
-from common.etcd.settle import UnsettledError, noting_done
+from common.etcd.settle import UnsettledError, is_in_doubt, noting_done
 from common.json_text import dumps
 from common.protocol.edits import TooManyJobsError
 from common.words.messages import Messages
@@ -132,7 +132,8 @@ def failure_of(error: Exception) -> Failure:
             pass
     for kind, status, code in _REFUSALS:
         if isinstance(error, kind):
-            return Failure(status=status, code=code, detail=str(error))
+            doubt = {"inDoubt": True} if isinstance(error, UnsettledError) or is_in_doubt(error) else {}
+            return Failure(status=status, code=code, detail=str(error), members=doubt)
     reference = uuid.uuid4().hex[:12]
     _log.error(
         "a request failed in a way that nobody expected", exc_info=error,

@@ -9,7 +9,10 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from common.errors import EtcdInDoubtError, UnavailableError
+from common.etcd.settle import UnsettledError
 from common.protocol.edits import Stored
+from manager.http.errors import failure_of
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
@@ -32,6 +35,12 @@ async def test_unexpected_error_has_a_reference_and_no_traceback(
     logged = [record for record in caplog.records if getattr(record, "action", "") == "request.failed"]
     assert [record.levelno for record in logged] == [logging.ERROR] * 2
     assert getattr(logged[0], "reference", "none") in message
+
+
+def test_failure_says_where_the_call_may_have_been_carried_out() -> None:
+    for error in (UnsettledError("look before you repeat it"), EtcdInDoubtError("no answer")):
+        assert failure_of(error).members == {"inDoubt": True}
+    assert failure_of(UnavailableError("etcd is away")).members == {}
 
 
 @pytest.mark.parametrize("is_begun", [False, True], ids=["before its first piece", "after it"])

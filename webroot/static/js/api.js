@@ -11,7 +11,7 @@ const PATIENCE_MS = 60_000;
 /** POSTs that change nothing. */
 const ASKS = /^\/(login|jobs\/check|schedule\/preview|forecast\/spread|crontab\/preview)$/;
 /** What a manager says of a call that may have been carried out, or is going on. */
-const IN_DOUBT = ["timeout", "idempotency-in-progress"];
+const IN_DOUBT = ["timeout", "idempotency-in-progress", "internal-error"];
 
 /** @typedef {{field: string, message: string, remedy: string}} FieldError */
 
@@ -92,12 +92,13 @@ async function sendOnce(method, path, { body, headers = {}, signal }) {
   const code = document?.code ?? "no-json";
   const isLost = !document?.detail && !(answer.status >= 400 && answer.status < 500); // a proxy says so, which does not know what was done
   const other = t("error.status", { status: String(answer.status) });
-  throw new ApiError(document?.detail ?? (isLost ? lost(other) : other), {
+  const detail = document?.detail ?? other;
+  throw new ApiError(isLost || code === "internal-error" ? lost(detail) : detail, {
     status: answer.status,
     code,
     errors: document?.errors ?? [],
     body: document ?? null,
-    isInDoubt: mayBeDone && (isLost || IN_DOUBT.includes(code)),
+    isInDoubt: mayBeDone && (isLost || document?.inDoubt === true || IN_DOUBT.includes(code)),
   });
 }
 
