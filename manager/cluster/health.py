@@ -30,7 +30,7 @@ from manager.cluster.clocks import ClockGuard, clocks_view
 from manager.cluster.gateways import Gateways
 from manager.cluster.jobs_health import JobsReport
 from manager.views.inventory import Inventory
-from manager.views.shapes import healthy
+from manager.views.shapes import MAY_NAME_JOBS, healthy
 
 _log = logging.getLogger(__name__)
 
@@ -284,6 +284,8 @@ class Health:
         )  # fmt: skip
         members = dict(zip(endpoints, answers, strict=True))
         roster, (refused, untold) = remembered[0][0] or {}, remembered[1][0] or ({}, None)
+        if not rights.sees_all:
+            refused, untold = dict.fromkeys(refused, MAY_NAME_JOBS), untold and dict.fromkeys(untold, MAY_NAME_JOBS)
         clocks = clocks_view(compared, known=unread is None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms)
         live = {worker.worker for worker in workers or ()}
         gone = [entry for name, entry in roster.items() if name not in live]

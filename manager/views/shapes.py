@@ -26,7 +26,8 @@ _LEGACY_LOG_FIELDS: Final[Mapping[str, Any]] = {
     "jobName": "", "command": "", "err": "", "output": "",
     "planTime": 0, "scheduleTime": 0, "startTime": 0, "endTime": 0,
 }  # fmt: skip
-_MAY_NAME_JOBS: Final = "it has a problem; who may see every job is told which, for it may name some"
+MAY_NAME_JOBS: Final = "it has a problem; who may see every job is told which, for it may name some"
+"""In place of what a process tells of itself."""
 
 
 def legacy_job(stored: Stored, rights: Rights) -> Mapping[str, Any]:
@@ -167,7 +168,7 @@ def worker_view(seen: SeenWorker, *, sees_all: bool) -> dict[str, Any]:
 
 
 def _problem(beat: Beat, *, sees_all: bool) -> str | None:
-    return beat.problem if sees_all or beat.problem is None else _MAY_NAME_JOBS
+    return beat.problem if sees_all or beat.problem is None else MAY_NAME_JOBS
 
 
 def worker_state(seen: SeenWorker) -> str:

@@ -529,6 +529,18 @@ async def test_attack_deletions_of_hidden_jobs_are_found_in_the_cursors_of_ones_
     assert len(cursors) > 1
 
 
+async def test_attack_names_of_hidden_jobs_are_found_in_what_etcd_refuses_a_process(world: World) -> None:
+    refused = "kills: etcd refused a transaction (the first on '/cron/kill/hidden-job@1'): permission denied"
+    await join(world.manager, "w2", beat=Beat(kind="worker", wall_ms=now_ms(), not_permitted=refused))
+    beat = Beat(kind="manager", wall_ms=now_ms(), problem="the rules of hidden-job cannot be read")
+    await world.manager.etcd.put(world.manager.keys.beat("m2"), beat.to_json())
+    for path in ("/readyz?verbose", "/api/v1/system"):
+        said = (await world.get("ours", path))[1]
+        assert "hidden-job" not in said
+        assert "the notifier m2 cannot tell all that happens: it has a problem" in said
+        assert "/cron/kill/hidden-job@1" in (await world.get("admin", path))[1], "who sees everything reads it"
+
+
 async def test_attack_names_of_hidden_jobs_are_found_in_what_is_wrong_with_a_worker(world: World) -> None:
     problem = "1 jobs without a signature that is believed here are set aside: hidden-job"
     await join(world.manager, "w2", beat=Beat(kind="worker", wall_ms=now_ms(), problem=problem))
