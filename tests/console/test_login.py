@@ -185,6 +185,20 @@ async def test_login_in_one_tab_ends_the_login_page_of_another(guarded: Guarded)
     await expect(page).to_have_url(re.compile(r"/workers$"))
 
 
+async def test_login_of_another_user_in_one_tab_makes_the_page_of_another_theirs(guarded: Guarded) -> None:
+    await guarded.person("alice", Role.ADMIN)
+    await guarded.person("bob", Role.VIEWER)
+    page = await guarded.log_in("alice", "/workers")
+    other = await page.context.new_page()
+    await other.goto("/runs")
+    await other.get_by_role("button", name="My account").click()
+    await other.get_by_role("button", name="Log out").click()
+    await type_password(other, "bob")
+    await expect(other.locator("#me-name")).to_have_text("bob")
+    await expect(page.locator("#me-name")).to_have_text("bob")
+    await expect(page).to_have_url(re.compile(r"/workers$"))
+
+
 async def test_login_through_the_provider(guarded: Guarded) -> None:
     guarded.provider.groups = ("dba",)
     await guarded.access.bind("group:dba", Role.VIEWER)
