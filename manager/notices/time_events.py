@@ -17,9 +17,11 @@ from common.clock import Clock
 from common.jobs.job import JobSpec
 from common.notices.events import Event
 from common.protocol.keys import RunId
+from common.protocol.saved_job import SavedJob
 from common.runlog import RunLog
 from common.runlog.alerts import Watch
 from common.verdicts import EventKind
+from manager.watch.catalog import KnownJob
 from manager.watch.watching import Watching
 
 _READ_A_LOOK: Final = 500
@@ -72,9 +74,9 @@ class SilentJobs:
         self._clock = clock
         self._limits: dict[str, int] = {}
         """By job, ms; all that are in the heap, and of no other limit there."""
-        self._asked_ms: dict[str, int] = {}
-        """Since when each asks for its limit, as far as this term has seen: a later save of something else changes
-        nothing."""
+        self._asked: dict[str, tuple[int, int]] = {}
+        """Since when each asks for its limit, behind its create revision, as far as this term has seen: a later save of
+        something else changes nothing, but a job that was made anew under the name."""
         self._due: list[tuple[int, str, int]] = []
         self._scan_at_s = 0.0
 
@@ -98,17 +100,21 @@ class SilentJobs:
 
     async def _scan(self) -> None:
         """Which jobs there are to be looked at."""
-        limits, asked_ms = dict[str, int](), dict[str, int]()
+        limits, asked = dict[str, int](), dict[str, tuple[int, int]]()
         async for name, spec in self._watching.catalog.each():
             if (limit_ms := limit_of(spec)) is not None:
                 limits[name] = limit_ms
-                if self._limits.get(name) != limit_ms:
+                is_new = self._limits.get(name) != limit_ms
+                if is_new:
                     heapq.heappush(self._due, (0, name, limit_ms))
-                    if (job := self._watching.catalog.get(name)) is not None and job.saved is not None:
-                        asked_ms[name] = job.saved.saved_ms
-                elif name in self._asked_ms:
-                    asked_ms[name] = self._asked_ms[name]
-        self._limits, self._asked_ms = limits, asked_ms
+                if (job := self._watching.catalog.get(name)) is not None and job.saved is not None:
+                    asked_ms = job.saved.saved_ms if is_new else self._asked_ms(job, job.saved)
+                    asked[name] = (job.create_revision, asked_ms)
+        self._limits, self._asked = limits, asked
+
+    def _asked_ms(self, job: KnownJob, saved: SavedJob) -> int:
+        create_revision, asked_ms = self._asked.get(job.name, (0, 0))
+        return asked_ms if create_revision == job.create_revision else saved.saved_ms
 
     async def _silent(self, now_ms: int) -> list[Event]:
         due: dict[str, int] = {}
@@ -122,8 +128,7 @@ class SilentJobs:
             if job is None or job.saved is None:
                 continue
             success_ms = None if last is None else last.success_ms
-            asked_ms = self._asked_ms.get(name, job.saved.saved_ms)
-            silent_ms = silent_for(max(success_ms or 0, asked_ms), now_ms, self._watch.gaps)
+            silent_ms = silent_for(max(success_ms or 0, self._asked_ms(job, job.saved)), now_ms, self._watch.gaps)
             left_ms = limit_ms - silent_ms if silent_ms < limit_ms else limit_ms
             heapq.heappush(self._due, (now_ms + left_ms, name, limit_ms))
             if silent_ms >= limit_ms:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from common.jobs.job import JobSpec
+from common.jobs.reader import parse_job
 from common.notices.alerts import Alert, key_of
 from common.notices.events import Event
 from common.protocol.clocks import Clocks, Measured
@@ -14,11 +17,13 @@ from common.protocol.drain import Drain
 from common.protocol.keys import Keys
 from common.protocol.member import Beat, Member
 from common.protocol.roster import Left, RosterEntry
+from common.protocol.saved_job import SavedJob
 from common.runlog.alerts import Watch
 from common.verdicts import EventKind
 from manager.notices.system_events import Seen, SystemEvents, wrong_in
-from manager.notices.time_events import silent_for, with_gap
+from manager.notices.time_events import SilentJobs, silent_for, with_gap
 from manager.views.inventory import Fleet, Inventory, SeenWorker
+from manager.watch.catalog import KnownJob
 from tests.support.clocks import OffClock
 
 _NOON = 1_790_000_000_000
@@ -180,3 +185,52 @@ def test_outage_of_a_minute_is_a_gap_and_a_short_one_is_none() -> None:
         watch = with_gap(watch, watch.looked_ms + (_HOUR if number == 1 else _MINUTE))
         watch = Watch(looked_ms=watch.gaps[-1][1] + 1, gaps=watch.gaps)
     assert (len(watch.gaps), watch.gaps[0]) == (50, (_NOON, _NOON + _HOUR)), "many short ones forget no long one"
+
+
+async def test_job_that_was_made_anew_between_two_looks_has_its_whole_limit() -> None:
+    clock, catalog = OffClock(), _Jobs()
+
+    class Log:
+        def __init__(self) -> None:
+            self.alerts = self
+
+        async def put_watch(self, _: Watch) -> None: ...
+
+        async def came_to(self, _: object) -> dict[str, object]:
+            return {}
+
+    def pass_by(seconds: int) -> None:
+        clock.passed_s += seconds
+        clock.offset_ms += 1000 * seconds
+
+    watching: Any = SimpleNamespace(catalog=catalog)
+    log: Any = Log()
+    jobs = SilentJobs(watching, log, Watch(), clock.wall_ms, clock)
+    catalog.save(create_revision=1, saved_ms=clock.wall_ms())
+    assert await jobs.look() == []
+    pass_by(_DAY // 1000 - 1)
+    catalog.save(create_revision=1, saved_ms=clock.wall_ms())
+    assert await jobs.look() == []
+    catalog.save(create_revision=9, saved_ms=clock.wall_ms())
+    pass_by(2)
+    assert await jobs.look() == [], "before the next scan"
+    pass_by(_DAY // 1000 - 60)
+    assert await jobs.look() == []
+    pass_by(120)
+    assert [event.kind for event in await jobs.look()] == [EventKind.SILENT]
+
+
+class _Jobs(dict[str, KnownJob]):
+    """A catalog of one job that is silent after a day."""
+
+    def save(self, *, create_revision: int, saved_ms: int) -> None:
+        spec = parse_job({"name": "x", "command": "a", "cronExpr": "@yearly", "silentAfterSeconds": _DAY // 1000})
+        saved = SavedJob(spec=spec, anchor_ms=saved_ms, saved_ms=saved_ms)
+        self["x"] = KnownJob(
+            name="x", revision=saved_ms, create_revision=create_revision, saved=saved, problem=None, text=""
+        )
+
+    async def each(self) -> AsyncIterator[tuple[str, JobSpec]]:
+        for name, job in self.items():
+            assert job.saved is not None
+            yield name, job.saved.spec
