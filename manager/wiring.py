@@ -255,6 +255,7 @@ def make_parts(
             fullness=lambda: health.fullness,
             members_away=lambda: health.members_away,
             name=name,
+            watch=guard.watch,
             max_skew_ms=config.max_clock_skew_ms,
             clock=clock,
         ),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.clock import Clock
+from common.clocks.watch import ClockWatch
 from common.errors import EtcronError
 from common.etcd import EtcdClient
 from common.notices.alerts import Alert, key_of, recovered
@@ -56,7 +57,8 @@ class SystemEvents:
 
     def __init__(
         self, etcd: EtcdClient, keys: Keys, inventory: Inventory, *, fullness: Callable[[], str | None],
-        members_away: Callable[[], Mapping[str, str] | None], name: str, max_skew_ms: int, clock: Clock,
+        members_away: Callable[[], Mapping[str, str] | None], name: str, watch: ClockWatch, max_skew_ms: int,
+        clock: Clock,
     ) -> None:  # fmt: skip
         """``fullness``: how full etcd is, in words, where it is; ``members_away``: those of its members that do not
         answer, and why, None before the first look at them; ``name``: of this process.
@@ -67,6 +69,7 @@ class SystemEvents:
         self._fullness = fullness
         self._members_away = members_away
         self._name = name
+        self._watch = watch
         self._max_skew_ms = max_skew_ms
         self._clock = clock
         self._look_at_s = 0.0
@@ -100,9 +103,10 @@ class SystemEvents:
             workers=fleet.workers, beating=fleet.beating, has_steward=fleet.has_steward, clocks=fleet.clocks,
             etcd_full=self._fullness(), etcd_away=self._members_away(), now_ms=self.now_ms(),
         )  # fmt: skip
-        if seen.clocks is not None and (measured := seen.clocks.measured.get(self._name)) is not None:
+        wall_ms, measured = self._watch.look(), seen.clocks and seen.clocks.measured.get(self._name)
+        if measured and measured.clock == self._watch.name:  # it was not set since
             is_off = measured.is_off(self._max_skew_ms)
-            self._booted_ms = self._clock.wall_ms() - measured.offset_ms - self._boot_ms() if is_off else None
+            self._booted_ms = wall_ms - measured.offset_ms - self._boot_ms() if is_off else None
         wrong = {key_of(event): event for event in wrong_in(seen, there, max_skew_ms=self._max_skew_ms)}
         self._looks = Counter({key: self._looks[key] + 1 for key in wrong})
         new = [
