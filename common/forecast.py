@@ -255,14 +255,20 @@ class _Sums:
                 self._add_rest(some, spec.schedule.open_fires, fires)
 
     def _add_apart(self, some: _Alike, most: int) -> None:
-        """Of a fire each worker starts its run at a time of its own, which only that worker's name gives: evenly."""
+        """Of a fire each worker starts its run at a time of its own, which only that worker's name gives: evenly.
+
+        Runs that take longer than they start apart are all going at once; of shorter ones, so many as start meanwhile.
+        """
         fires, jitter_ms = some.spec.schedule.open_fires, some.spec.jitter_s * 1000
-        begins_ms = self._from_ms - some.wants_ms - jitter_ms
-        found = fires.fires_between_ms(begins_ms - 1, self._to_ms - 1, most)
+        wants_ms, free_ms = some.wants_ms, 0
+        found = fires.fires_between_ms(self._from_ms - wants_ms - jitter_ms - 1, self._to_ms - 1, most)
         for at_ms, next_ms in pairwise([*found, self._to_ms + jitter_ms]):
-            takes_ms = some.wants_ms + min(jitter_ms, next_ms - at_ms)
-            share = some.slots * some.wants_ms / takes_ms
-            self._level(at_ms, min(at_ms + takes_ms, self._to_ms), some.jobs / takes_ms, share, share)
+            apart_ms = min(jitter_ms, next_ms - at_ms)
+            self._level(at_ms, min(at_ms + apart_ms, self._to_ms), some.jobs / apart_ms, 0, 0)
+            if at_ms >= free_ms or some.meets:
+                free_ms = at_ms + wants_ms
+                share = some.slots * min(wants_ms / apart_ms, 1)
+                self._level(at_ms, min(at_ms + max(wants_ms, apart_ms), self._to_ms), 0, share, share)
         if len(found) == most:
             self._add_rest(some, fires, found)
 
@@ -305,7 +311,7 @@ class _Sums:
             self._level(begun_ms, ends_ms, some.jobs / gap_ms, some.slots * together, kept)
 
     def _level(self, from_ms: int, to_ms: int, fires_a_ms: float, slots: float, kept: float) -> None:
-        """So many from here to there, and so many slots kept from others; minutes are not cut."""
+        """So many from here to there, and so many slots kept from others; for fires minutes are not cut."""
         from_ms = max(from_ms, self._from_ms)
         first, last = ((ms - self._from_ms) // MINUTE_MS for ms in (from_ms, to_ms - 1))
         if last < first:
@@ -314,7 +320,7 @@ class _Sums:
         self._rates[first] += rate
         self._rates[last + 1] -= rate
         self._change(from_ms, to_ms, slots)
-        self._queues.keep(first, last, kept)
+        self._queues.keep(from_ms, to_ms, kept)
 
     def _change(self, from_ms: int, to_ms: int, slots: float) -> None:
         first, end = (from_ms - self._from_ms) // 1000, (to_ms - self._from_ms) // 1000
@@ -360,7 +366,7 @@ class _Queues:
         """How long runs take, after how long a newer fire comes, and the slots: each has a number."""
         self._starts: defaultdict[int, array[int]] = defaultdict(partial(array, "q"))
         """By minutes since 1970: the second in it, and the kind."""
-        self._kept = [0.0] * (minutes + 1)
+        self._kept = [0.0] * (minutes + 2)
 
     def add(self, starts_ms: Iterable[int], some: _Alike, next_ms: int | None) -> None:
         """``next_ms``: a newer one comes after so long; one that has not started by then waits no more.
@@ -382,10 +388,13 @@ class _Queues:
                 alike[minute * MINUTE_MS + (start >> _KIND_BITS) * 1000, -takes_ms, next_ms] += slots
             yield from ((*key, slots) for key, slots in sorted(alike.items()))
 
-    def keep(self, first: int, last: int, slots: float) -> None:
-        """So many are taken all the time, from one minute to another."""
-        self._kept[first] += slots
-        self._kept[last + 1] -= slots
+    def keep(self, from_ms: int, to_ms: int, slots: float) -> None:
+        """So many are taken all the time; in a minute that is cut, as many as they are on its average."""
+        for at_ms, change in ((from_ms, slots), (to_ms, -slots)):
+            minute, passed_ms = divmod(at_ms - self._from_ms, MINUTE_MS)
+            later = change * passed_ms / MINUTE_MS
+            self._kept[minute] += change - later
+            self._kept[minute + 1] += later
 
     def waits_ms(self, there: int) -> list[int]:
         """The longest of each minute: who comes first is served first, on so many slots.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from common.forecast import MINUTE_MS, Wanted, fires_in, slots_wanted, usual_ms
+from common.forecast import MINUTE_MS, Expected, Wanted, fires_in, slots_wanted, usual_ms
 from common.instants import to_ms
 from common.jobs.reader import parse_job
 
@@ -77,16 +77,57 @@ def test_a_fire_counts_where_its_jitter_puts_it() -> None:
     assert max(told.fires) < 12
 
 
+def on_each(workers: int, usual_ms: int, **fields: Any) -> Expected:
+    """A broadcast job, whose fires take a slot of each worker."""
+    return parse_job({"name": "j", "command": "true", "broadcast": True, **fields}), usual_ms, workers
+
+
 def test_the_runs_of_a_broadcast_job_are_apart_by_its_jitter() -> None:
-    spec = parse_job({
-        "name": "j", "command": "true", "cronExpr": "0 2 * * *", "jitterSeconds": 1_800, "broadcast": True,
-    })  # fmt: skip
-    told = slots_wanted([(spec, 60_000, 62)], MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS, there=62)
+    job = on_each(60, 60_000, cronExpr="0 2 * * *", jitterSeconds=1_800)
+    told = slots_wanted([job], MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS, there=60)
     assert sum(told.fires) == pytest.approx(1, abs=0.1)
-    assert [minute for minute, slots in enumerate(told.slots) if slots] == [*range(120, 151)]
+    assert [minute for minute, slots in enumerate(told.slots) if slots] == [*range(120, 150)]
     assert set(told.slots) == {0, 2}
-    begun = slots_wanted([(spec, 60_000, 62)], MIDNIGHT_MS + 140 * MINUTE_MS, MIDNIGHT_MS + 160 * MINUTE_MS)
-    assert begun.slots == [2] * 11 + [0] * 9
+    begun = slots_wanted([job], MIDNIGHT_MS + 140 * MINUTE_MS, MIDNIGHT_MS + 160 * MINUTE_MS)
+    assert begun.slots == [2] * 10 + [0] * 10
+
+
+@pytest.mark.parametrize(
+    ("usual_s", "fields", "most"),
+    [
+        pytest.param(3_600, {"every": "5m", "jitterSeconds": 30}, 10, id="a fire during a longer run is skipped"),
+        pytest.param(90, {"every": "1m", "jitterSeconds": 30}, 10, id="also where each second one is"),
+        pytest.param(
+            3_600, {"every": "5m", "jitterSeconds": 30, "overlap": "allow"}, 120, id="runs that may meet each other do",
+        ),
+        pytest.param(300, {"cronExpr": "0 2 * * *", "jitterSeconds": 300}, 10, id="the last starts as the first ends"),
+    ],
+)  # fmt: skip
+def test_a_broadcast_job_with_jitter_wants_no_more_slots_than_its_runs_take_at_once(
+    usual_s: int, fields: dict[str, Any], most: int
+) -> None:
+    told = slots_wanted([on_each(10, usual_s * 1000, **fields)], MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)
+    assert max(told.slots) == most
+
+
+@pytest.mark.parametrize(
+    ("cron", "usual_s"),
+    [
+        pytest.param("*/5 * * * *", 3_600, id="each run outlasts many fires"),
+        pytest.param("30 */5 * * * * *", 300, id="one ends and the next begins within a minute"),
+    ],
+)
+def test_the_runs_of_a_broadcast_job_with_jitter_keep_others_from_their_slots_once(cron: str, usual_s: int) -> None:
+    everywhere = on_each(10, usual_s * 1000, cronExpr=cron, jitterSeconds=30)
+    hourly = parse_job({"name": "hourly", "command": "true", "cronExpr": "0 * * * *", "slots": 5}), 600_000, 5
+    told = slots_wanted([everywhere, hourly], MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS, there=14)
+    assert set(told.waits_ms) == {0, 600_000}, "four of five slots are free"
+
+
+def test_a_fire_of_a_broadcast_job_counts_in_its_jitter_however_long_its_runs_take() -> None:
+    job = on_each(10, 3_600_000, cronExpr="0 2 * * *", jitterSeconds=60)
+    told = slots_wanted([job], MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)
+    assert {minute: fires for minute, fires in enumerate(told.fires) if fires} == {120: 1}
 
 
 def test_a_job_that_follows_its_own_end_wants_its_share() -> None:
