@@ -22,6 +22,7 @@ MongoDB could sort inside ``$push``; nx-27017 ignores that, and has no pipelines
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -57,6 +58,7 @@ _BEHIND_ALL: Final = "9~"
 _IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
 _ENTRY: Final = re.compile(r"([0-9]{16}/[0-9]+/[01])(:[0-9]+)?/(\S*@\S+#[0-9]+) (\w+) [0-9]+", re.ASCII).fullmatch
 _MOST_WRITES: Final = 1 << 53
+_READ_AT_ONCE: Final = 20
 _LEFT_FIRES: Final = 3
 _LEFT_MS: Final = 3_600_000
 
@@ -228,7 +230,8 @@ def joined(one: Advance, other: Advance) -> Advance:
 def merge_entries(*strips: Iterable[str]) -> list[str]:
     """The newest ``KEPT`` of all entries, oldest first, one for each fire: that of its last attempt that started.
 
-    Where these are all of fires that were skipped, as beside a long run, the newest that was not is kept with them.
+    Where these are all of fires that were skipped, as beside a long run, the newest that was not is kept with them
+    by who merges.
     """
     entries = sorted({one for strip in strips for one in strip})
     if len(entries) < 2:
@@ -310,15 +313,19 @@ def _newest_by_sequence(entries: Sequence[str]) -> dict[str, str]:
 def _left(entries: Sequence[str]) -> set[str]:
     """The sequences of workers that take no fires any more: one that is there has a record of each, skipped ones too.
 
-    Another has had ``_LEFT_FIRES`` fires since, and for ``_LEFT_MS``: a run that takes long is recorded late.
+    Another has had ``_LEFT_FIRES`` fires since, and for ``_LEFT_MS`` beyond what its own runs took: an order is by the
+    time of the fire, and a run is recorded when it ends.
     """
-    left, fires = set[str](), dict[str, set[int]]()
+    left, fires, took_ms = set[str](), dict[str, set[int]](), dict[str, int]()
     if not entries or not _IS_ORDER(entries[-1]) or "~" not in entries[-1]:
         return left
-    for one in filter(None, map(_ENTRY, reversed(entries))):
-        at_ms, (sequence, _, fire) = int(one[1][:16]), one[3].partition("#")[0].partition("@")
+    found = [(*one[3].partition("#")[0].partition("@"), one) for one in map(_ENTRY, reversed(entries)) if one]
+    for sequence, _, _, one in found:
+        took_ms[sequence] = max(took_ms.get(sequence, 0), int((one[2] or ":0")[1:]))
+    for sequence, _, fire, one in found:
+        at_ms = int(one[1][:16])
         if sequence not in fires:
-            is_long = int(entries[-1][:16]) - at_ms >= _LEFT_MS
+            is_long = int(entries[-1][:16]) - at_ms >= _LEFT_MS + took_ms[sequence]
             if is_long and any(len(others - {at_ms}) >= _LEFT_FIRES for others in fires.values()):
                 left.add(sequence)
             fires[sequence] = set()
@@ -354,8 +361,9 @@ def _failing_job(document: Mapping[str, Any]) -> FailingJob | None:
         return None
     sequence = _sequence_in(_key_of(str(found.get("runId"))))
     if not sequence:
-        return FailingJob(job=job, result=found, since_ms=_failing_since_ms(document, sequence, found.get("planTime")))
-    newest = _newest_by_sequence([one for one in merge_entries(_entries_in(document)) if _ENTRY(one)])
+        return FailingJob(job=job, result=found, since_ms=_failing_since_ms(document, found.get("planTime")))
+    entries = [one for one in merge_entries(_entries_in(document)) if _ENTRY(one)]
+    newest = _newest_by_sequence(entries)
     failing = {one: text for one, text in newest.items() if _verdict_in(text) in _FAILING} or {sequence: ""}
     is_bare = False
     if text := next(iter(failing.values())):
@@ -363,15 +371,23 @@ def _failing_job(document: Mapping[str, Any]) -> FailingJob | None:
         run = job + order.split("/", 3)[-1]
         if is_bare := run != found.get("runId"):  # that is over
             found = {"status": status, "planTime": int(plan), "runId": run}
-    since_ms = min(_failing_since_ms(document, one, found.get("planTime")) for one in failing)
+    planned_ms, going = found.get("planTime"), set(failing)
+    since_ms = planned_ms if isinstance(planned_ms, int) else 0
+    for text in reversed(entries):
+        if (one := _sequence_in(text)) in going:
+            _, status, plan = text.rsplit(" ", 2)
+            if status == Verdict.SUCCESS:
+                going.remove(one)
+            elif status in _FAILING:
+                since_ms = min(since_ms or int(plan), int(plan))
     return FailingJob(job=job, result=found, since_ms=since_ms, is_bare=is_bare)
 
 
-def _failing_since_ms(document: Mapping[str, Any], sequence: str, newest_ms: object) -> int:
+def _failing_since_ms(document: Mapping[str, Any], newest_ms: object) -> int:
     """Of one that is failing. Thousands are looked at in a row, so its strip is read only as far back as needed."""
     since_ms = newest_ms
     for entry in reversed(_texts_in(document, "recent")):
-        if (sequence or "~" in entry) and _sequence_in(_of_today(entry, {})) != sequence:
+        if "~" in entry and _sequence_in(_of_today(entry, {})):
             continue
         with suppress(ValueError):  # it is none of ours
             _, status, plan = entry.rsplit(" ", 2)
@@ -452,7 +468,13 @@ class LastResults:
         wanted = {"failing": {"$eq": True}, "jobName": {"$gt": after}}
         fields = {"_id": 0, "jobName": 1, "result": 1, "failure": 1, "recent": 1}
         cursor = self._collection.find(wanted, fields, sort=[("jobName", 1)], limit=limit, batch_size=limit)
-        return [found for one in await cursor.to_list() if (found := _failing_job(one)) is not None]
+        found = list[FailingJob]()
+        for number, document in enumerate(await cursor.to_list()):
+            if number % _READ_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if (job := _failing_job(document)) is not None:
+                found.append(job)
+        return found
 
     async def in_order(self, by: ByResult, *, behind: str, descending: bool, limit: int) -> list[str]:
         """The next keys behind that one ("": from the first on); jobs that have none are left out."""

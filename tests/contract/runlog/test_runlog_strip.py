@@ -303,8 +303,11 @@ async def test_run_beside_which_more_fires_were_skipped_than_are_kept_ends_a_fai
     for batch in [[*skipped, record(1)]] if at_once else [skipped, [record(1)]]:
         await runlog.write(batch)
     assert await runlog.failing_jobs(limit=10) == []
-    assert [run for run in (await runlog.came_to(["backup"]))["backup"].successes if run.endswith(ids([record(1)])[0])]
+    came_to = (await runlog.came_to(["backup"]))["backup"]
+    assert [order.rpartition("/")[2] for order in came_to.successes] == ids([record(1)])
     assert await kept(runlog) == KEPT
+    await runlog.write([record(KEPT + 10, status=Verdict.SKIPPED)])
+    assert await runlog.failing_jobs(limit=10) == []
 
 
 async def test_shown_failure_of_a_broadcast_job_is_of_a_worker_where_it_fails_now(runlog: RunLog) -> None:
@@ -337,7 +340,7 @@ HOUR = 3_600
         ((HOUR, 2 * HOUR), True),
         ((HOUR, 2 * HOUR, 3 * HOUR), False),
         ((1, 2, 3, HOUR - 1), True),
-        ((1, 2, 3, HOUR), False),
+        ((1, 2, 3, HOUR + 1), False),
     ],
 )
 async def test_worker_that_has_no_records_beside_three_fires_of_another_for_an_hour_holds_no_job_to_fail(
@@ -368,6 +371,22 @@ async def test_worker_that_skips_each_fire_has_not_left_nor_do_runs_by_hand_else
             skipped = RunId.planned("backup~a", plan_ms)
             await runlog.write([record(number, run_id=skipped, worker="a", status=Verdict.SKIPPED)])
     assert await runlog.failing_jobs(limit=10) == ["backup"]
+
+
+async def test_worker_of_which_each_run_takes_hours_has_not_left(runlog: RunLog) -> None:
+    def took(number: int, hours: int, worker: str, status: Verdict) -> RunRecord:
+        plan_ms = record(number).plan_ms
+        run = RunId.planned(f"backup~{worker}", plan_ms)
+        end_ms = plan_ms + 2 + hours * HOUR * 1_000
+        return record(number, run_id=run, worker=worker, status=status, end_ms=end_ms)
+
+    for number in range(0, 6 * HOUR, HOUR):
+        await runlog.write([took(number, 0, "b", Verdict.SUCCESS)])
+        if number >= 3 * HOUR:
+            await runlog.write([took(number - 3 * HOUR, 3, "a", Verdict.TIMEOUT)])
+            assert await runlog.failing_jobs(limit=10) == ["backup"]
+    [failing] = await runlog.failing_results(limit=10)
+    assert (failing.since_ms, (await runlog.came_to(["backup"]))["backup"].successes) == (record(0).plan_ms, ())
 
 
 async def test_failing_jobs_whose_names_look_like_numbers_are_found_by_these(runlog: RunLog) -> None:
