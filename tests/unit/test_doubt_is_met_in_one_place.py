@@ -13,6 +13,7 @@ ASK_WHETHER: Final = {
     "worker/quarantine.py": "passes on what is no fault of the one key",
     "manager/access/audit.py": "notes what it may have taken: twice in the audit is better than never",
     "manager/access/audited.py": "writes nothing: the audit says of a call what its error says",
+    "manager/http/errors.py": "writes nothing: the answer says of a call what its error says",
 }
 """Those that may ask whether an error leaves a doubt, and why."""
 PASSES: Final = {"EtcdError", "EtcdRefusedError", "EtcdInDoubtError", "UnavailableError"}
