@@ -38,6 +38,7 @@ export function ask({ title, body = [], action, tone = "primary", reason = null 
  * @returns {Promise<boolean>} whether it was carried out, also where nobody has waited for that
  */
 export function askFor({ title, body, action, tone = "primary", focus, send }) {
+  if (document.querySelector(".modal")) return Promise.resolve(false); // it was asked already, while this was on its way
   const submit = h("button", { type: "submit", class: `btn btn-${tone}` }, action);
   const dismiss = h("button", { type: "button", class: "btn btn-plain", "data-bs-dismiss": "modal" }, t("cancel"));
   const inner = h("div", { class: "modal-body" }, body);

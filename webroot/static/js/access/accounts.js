@@ -62,9 +62,10 @@ export function newUser() {
 /** @param {string} what @param {any} user */
 export async function changeUser(what, user) {
   const path = `/users/${encoded(user.name)}`;
+  const changed = () => toast(t("access.changed", { what: user.name }));
   const patch = async (/** @type {object} */ body, /** @type {Record<string, string>} */ headers = {}) => {
     await send("PATCH", path, { body, headers });
-    toast(t("access.changed", { what: user.name }));
+    changed();
   };
   const title = `${t(`access.user.${what}`)}: ${user.name}`;
   const action = t("access.change");
@@ -77,13 +78,20 @@ export async function changeUser(what, user) {
       if (!newest) return false;
       const since = { "If-Match": `"${newest.revision}"` };
       return askFields({ title, action, fields: [{ ...GROUPS, value: (newest.groups ?? []).join("\n") }],
-        send: ({ groups }) => patch({ groups: linesOf(groups) }, since).catch((error) => { throw error.status === 412 ? new ApiError(t("access.stale", { what: user.name })) : error; }) });
+        send: ({ groups }) => patch({ groups: linesOf(groups) }, since).catch(async (error) => {
+          if (error.status !== 412) throw error;
+          if (!areSame((await get(path)).groups ?? [], linesOf(groups))) throw new ApiError(t("access.stale", { what: user.name }));
+          changed(); // by a try before, whose answer was lost
+        }) });
     }
     default:
       return askFields({ title, action: t(`access.user.${what}`), tone: what === "disable" ? "danger" : "primary", intro: [h("p", {}, t(what === "disable" ? "access.disable.ask" : "access.enable.ask"))], fields: [],
         send: () => patch({ disabled: what === "disable" }) });
   }
 }
+
+/** Whether they are the same groups, in whatever order. @param {string[]} some @param {string[]} others */
+const areSame = (some, others) => String([...new Set(some)].sort()) === String([...new Set(others)].sort());
 
 /** @param {string} path @returns {Promise<any>} null: it could not be read, and the page says why */
 async function read(path) {
