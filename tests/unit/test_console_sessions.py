@@ -87,3 +87,33 @@ def test_page_on_which_something_is_typed_stays_and_sends_nothing_as_another_use
 
 def test_what_is_heard_of_the_same_user_changes_nothing() -> None:
     assert told('tell({ secret: "x", owner: "alice" }); tell({ secret: "y" }); return went;') == []
+
+
+def test_page_that_is_loaded_while_another_user_logs_in_is_theirs() -> None:
+    script = """
+      answers.unshift(session("alice"), session("bob"));
+      const { otherUser } = await js("secret.js"), asked = findCaller();
+      tell({ secret: "of bob", owner: "bob" });
+      return [(await asked).name, kept.get("etcron.owner"), otherUser()];"""
+    page = PAGE.replace('answers.push(session("alice"), over', "answers.push(over").replace("await findCaller();", "")
+    assert evaluate(f"{page} {script}") == ["bob", "bob", ""]
+
+
+def test_session_of_which_a_tab_does_not_know_whose_it_is_lets_nothing_go_out_as_another_user_s() -> None:
+    script = """
+      tell({ secret: "of bob", owner: "bob" });
+      tell({ secret: "of bob", owner: "" });
+      return [await pause(), calls.length, kept.get("etcron.owner")];"""
+    refused, *rest = told(script)
+    assert "bob has logged in here" in refused
+    assert rest == [1, "bob"]
+
+
+def test_token_that_is_shown_once_stays_when_another_user_logs_in() -> None:
+    script = """
+      typed.forEach((listen) => listen({ target: { closest: () => ({}) } }));
+      const there = [".modal", ".modal input", "input"];
+      document.querySelector = (wanted) => wanted.split(", ").find((one) => there.includes(one)) ?? null;
+      tell({ secret: "of bob", owner: "bob" });
+      return went;"""
+    assert told(script) == []

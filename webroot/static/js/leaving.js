@@ -3,8 +3,8 @@ import { byId, fill, h, icon } from "./dom.js";
 import { heardSecret, otherUser } from "./secret.js";
 import { t } from "./text.js";
 
-const FIELDS = ".job-form, .modal form";
-/** Whether something was typed that would be lost. */
+const FIELDS = ".job-form, .modal form, .modal input";
+/** Whether something was typed that would be lost, or led to what is shown once. */
 let isTyped = false;
 document.addEventListener("input", ({ target }) => void (isTyped ||= /** @type {Element} */ (target).closest(FIELDS) !== null));
 

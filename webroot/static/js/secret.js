@@ -18,12 +18,12 @@ let other = "";
 /** The secret; "" where there is none. */
 export const secret = () => keptInTab(KEY) ?? here;
 
-/** @param {string} text @param {string} owner */
+/** @param {string} text @param {string} owner "": not known */
 function store(text, owner) {
+  if (owner || text !== secret()) keepInTab(OWNER, text && owner);
   here = text;
   keepInTab(KEY, text);
-  keepInTab(OWNER, text && owner);
-  if (text) other = mine && owner && owner !== mine ? owner : "";
+  if (text && owner) other = mine && owner !== mine ? owner : ""; // whose it is may not be known: then nobody new has come
 }
 
 /** Whom the page is of from now on. @param {string} name */
