@@ -29,7 +29,7 @@ from aiohttp.typedefs import Middleware
 from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import EtcdClient
-from common.etcd.settle import Patience, UnsettledError, answered
+from common.etcd.settle import Patience, UnsettledError, answered, is_in_doubt
 from common.json_text import dumps
 from common.protocol.dedupe import ANYTHING, KEPT_HEADERS, Remembered, begin, digest_of, end
 from common.protocol.keys import Keys
@@ -119,7 +119,7 @@ class IdempotentCalls:
         try:
             response = await handler(request)
         except (EtcronError, web.HTTPException) as error:
-            if not isinstance(error, UnsettledError):
+            if not (isinstance(error, UnsettledError) or is_in_doubt(error)):
                 await self._end(key, revision, None)
             raise  # else, and of any other error, whether it was done is not known: it goes on until it cannot any more
         done = _done(going_on, response, expires_ms=now_ms + KEPT_MS)

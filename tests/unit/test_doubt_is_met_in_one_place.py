@@ -14,6 +14,7 @@ ASK_WHETHER: Final = {
     "manager/access/audit.py": "notes what it may have taken: twice in the audit is better than never",
     "manager/access/audited.py": "writes nothing: the audit says of a call what its error says",
     "manager/http/errors.py": "writes nothing: the answer says of a call what its error says",
+    "manager/http/idempotency.py": "keeps the key of a call that may have been done",
 }
 """Those that may ask whether an error leaves a doubt, and why."""
 PASSES: Final = {"EtcdError", "EtcdRefusedError", "EtcdInDoubtError", "UnavailableError"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from common.errors import EtcdInDoubtError
 from common.protocol.dedupe import ANYTHING, Remembered
 from common.protocol.keys import Keys
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
@@ -88,6 +89,20 @@ async def test_while_the_first_goes_on_others_are_told_so(manager: Managed, monk
     may_go_on.set()
     assert (await first).status == 200
     assert (await post(manager, {})).status == 200
+
+
+async def test_call_that_may_have_been_done_is_not_carried_out_again(
+    manager: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.call("PUT", "/api/v1/jobs/j", JOB)
+
+    async def lost(*_: Any, **__: Any) -> Any:
+        raise EtcdInDoubtError("etcd gave no answer (lost)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(manager.parts.jobs, "pause", lost)
+        assert (await problem_of(await post(manager, {}), 503))["inDoubt"] is True
+    assert (await problem_of(await post(manager, {}), 409))["code"] == "idempotency-in-progress"
 
 
 async def test_who_was_given_up_for_dead_remembers_nothing(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
