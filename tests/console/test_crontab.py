@@ -105,6 +105,14 @@ async def test_text_whose_jobs_were_not_saved_is_not_left_without_a_question(con
         question = await asks.value
         assert question.type == "beforeunload"
         await question.dismiss()
+    refused = {"results": [{"name": name, "ok": False, "message": "the name is taken"}]}
+    await page.route("**/api/v1/crontab", lambda route: route.fulfill(json=refused), times=1)
+    await page.get_by_role("button", name="Preview").click()
+    await page.get_by_role("button", name="Create 1 job").click()
+    await expect(page.locator("#told")).to_contain_text("the name is taken")
+    async with page.expect_event("dialog") as asks:
+        await page.evaluate("setTimeout(() => location.assign('/jobs'))")
+        await (await asks.value).dismiss()
     await page.get_by_role("button", name="Preview").click()
     await page.get_by_role("button", name="Create 1 job").click()
     asked: list[str] = []

@@ -512,5 +512,7 @@ async def test_palette_opens_nothing_that_was_found_for_another_text(
     await page.route("**/api/v1/jobs?*", held.put)
     await palette.get_by_role("combobox").fill("nothing-like-it")
     await expect(palette.get_by_role("option")).to_have_count(0)
-    await (await held.get()).fulfill(status=409, json={"code": "unavailable", "detail": "etcd does not answer"})
+    while "nothing-like-it" not in (answer := await held.get()).request.url:
+        pass
+    await answer.fulfill(status=409, json={"code": "unavailable", "detail": "etcd does not answer"})
     await expect(palette.get_by_role("status")).to_have_text("etcd does not answer")

@@ -74,7 +74,7 @@ function preview(told, body) {
     if (isHeld(save)) return;
     const answer = await asked(save, "/crontab", body);
     if (!answer) return;
-    saved = body.text;
+    if (answer.results.every((/** @type {Result} */ { ok }) => ok)) saved = body.text;
     ended(place, answer.results, body, shown.filter(({ became }) => became === "refused"));
   });
   const counts = [t("crontab.new", { n: told.new }), told.refused && t("crontab.refused", { n: told.refused }), t("crontab.lines", { n: told.items.length })];
