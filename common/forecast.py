@@ -247,11 +247,11 @@ class _Sums:
         for some in alike:
             begins_ms, fires = self._from_ms - some.wants_ms, all_fires
             if some.wants_ms < longest_ms:
-                is_cut = len(all_fires) == most
+                is_cut = len(all_fires) >= most
                 first = bisect_left(all_fires, begins_ms)
                 fires = _dispatched(spec, begins_ms, self._to_ms, most) if is_cut else all_fires[first:]
             self._add_fires(some, fires)
-            if len(fires) == most:
+            if len(fires) >= most:  # with jitter it may be one more
                 self._add_rest(some, spec.schedule.open_fires, fires)
 
     def _add_apart(self, some: _Alike, most: int) -> None:

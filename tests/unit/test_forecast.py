@@ -159,6 +159,7 @@ def test_a_job_that_follows_its_own_end_wants_it_while_it_is_open(fields: dict[s
         ({"cronExpr": "* * * * * * *"}, None, 60, 1),
         ({"every": "1s", "overlap": "allow"}, 10_000, 60, 10),
         ({"every": "5s", "slots": 2}, 2_000, 12, 2),
+        ({"every": "20s", "jitterSeconds": 5}, None, 3, 1),
     ],
 )
 def test_of_a_job_that_fires_all_the_time_the_rest_is_told_by_its_density(
