@@ -132,6 +132,9 @@ def _certificate_problems(config: ManagerConfig) -> Iterator[Problem]:
                 remedy="say who signs the proxy's client certificate",
             )  # fmt: skip
         return
+    if config.proxy_name is None:
+        message = "is missing, and proxyCa is given: whoever has a certificate of that authority could name any user"
+        yield Problem(field="proxyName", message=message, remedy="give the DNS name in the proxy's client certificate")
     if config.tls_cert is None:
         remedy = "give tlsCert and tlsKey: without TLS nobody shows a certificate"
         yield Problem(field="proxyCa", message="is given, and the port is without TLS", remedy=remedy)
