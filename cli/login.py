@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server, count
-from cli.client import Client, ProblemError, access_path
+from cli.client import Client, Document, ProblemError, access_path
 from cli.errors import CommandError, ExitStatus
 from cli.printing import print_json, print_pairs, say, tell, value_text, warn
 from cli.profiles import (
@@ -62,10 +62,13 @@ def _login(arguments: argparse.Namespace) -> int:
     chosen = target(arguments, may_be_new=True)
     server = ",".join(chosen.servers)
     check_writable()
+    old, revoked = chosen.profile, False
     if arguments.token_stdin:
-        token, user = checked(from_stdin("--token-stdin"), "stdin"), None
+        token = checked(from_stdin("--token-stdin"), "stdin")
+        profile = Profile(name=chosen.name, server=server, ca=chosen.ca, token=token, user=None)
+        who = _kept(profile)
     else:
-        user = arguments.user or (chosen.profile.user if chosen.profile else None) or getpass.getuser()
+        user = arguments.user or (old.user if old else None) or getpass.getuser()
         with Client(chosen.servers, ca=chosen.ca) as client:
             client.refuse_open_way("your password")
             _refuse_where_no_password(client)
@@ -73,19 +76,51 @@ def _login(arguments: argparse.Namespace) -> int:
             with opened(client, user, password) as session:
                 wish = {"name": _token_name(), "days": arguments.days}
                 token = checked(str(client.post("/api/v1/tokens", wish, session)["token"]), "the answer")
-                old = chosen.profile
-                if old is not None and old.token_id is not None and old.server == server:
-                    with contextlib.suppress(CommandError):
-                        client.call("DELETE", access_path("tokens", old.token_id), headers=session)
-    profile = Profile(name=chosen.name, server=server, ca=chosen.ca, token=token, user=user)
-    with Client.by_profile(profile) as client:
-        who = client.get("/api/v1/whoami")  # whether it is good
-    keep(profile)
+                profile = Profile(name=chosen.name, server=server, ca=chosen.ca, token=token, user=user)
+                try:
+                    who = _kept(profile)
+                except BaseException:
+                    _revoke(client, profile, user, session)  # nobody would know of it
+                    raise
+                if old is not None and sorted(old.servers) == sorted(profile.servers):
+                    revoked = _revoke(client, old, user, session)
+    if old is not None and old.token_id not in (None, profile.token_id) and not revoked:
+        warn([_still_good(old, f"profile {old.name} held it, for {old.server}")])
     tell(f"you are {who['name']} at {server} ({', '.join(who['roles']) or 'without any role'})")
     say(f"profile {chosen.name}, in {path_of_profiles()}")
     if token_given() is not None:
         warn([f"{TOKEN_VARIABLE} is set, and comes before any profile"])
     return ExitStatus.OK
+
+
+def _kept(profile: Profile) -> Document:
+    """Who its token says one is: it is good, and is kept from now on."""
+    with Client.by_profile(profile) as client:
+        who: Document = client.get("/api/v1/whoami")
+    keep(profile)
+    return who
+
+
+def _revoke(client: Client, profile: Profile, user: str, session: dict[str, str]) -> bool:
+    """Whether its token is good no more. The session is this user's, and sees no other's tokens."""
+    if profile.token_id is None:
+        return True
+    try:
+        client.call("DELETE", access_path("tokens", profile.token_id), headers=session)
+    except CommandError as error:
+        return _is_gone(error) and profile.user == user
+    return True
+
+
+def _is_gone(error: CommandError) -> bool:
+    """Whether a manager has said that there is no such token: a proxy, or a refusal of the caller, does not say so."""
+    document = error.document if isinstance(error, ProblemError) else {}
+    return document.get("code") == "not-found" or document.get("detailCode") == "token-invalid"
+
+
+def _still_good(profile: Profile, why: object) -> str:
+    revoke = f"revoke it in the console, or with `etcron token revoke {profile.token_id}`"
+    return f"token {profile.token_id} is forgotten here, and may still be good: {why}; {revoke}"
 
 
 @contextmanager
@@ -134,9 +169,10 @@ def _logout(arguments: argparse.Namespace) -> int:
         with Client.by_profile(profile) as client:
             client.call("DELETE", access_path("tokens", profile.token_id))
     except CommandError as error:
-        if error.status not in (ExitStatus.NOT_FOUND, ExitStatus.NOT_ALLOWED):
+        if not _is_gone(error):
             forget(profile.name)
-            warn([f"the token is forgotten here, and may still be good: {error}. Revoke it in the console"])
+            answered = error.document.get("detail") if isinstance(error, ProblemError) else None
+            warn([_still_good(profile, answered or error)])
             return error.status
     forget(profile.name)
     tell(f"logged out of {profile.server}")

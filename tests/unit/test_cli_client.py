@@ -26,6 +26,7 @@ from cli.errors import CommandError, ExitStatus
 from cli.following import wait_for_end
 from cli.job_saving import merged, setting, without_nulls
 from cli.printing import one_line, print_json, print_pairs, print_table, say, tell
+from cli.profiles import Profile, keep, read_profiles
 from cli.times import instant
 from common.jobs.reader import parse_job
 from tests.support.etcd_server import free_port
@@ -116,6 +117,31 @@ def test_the_path_of_a_server_goes_before_each_call_for_a_proxy_to_take_it_off()
         assert client.get("/x", {"a": 1}) == [1]
         client.post("/y")
     assert asked == [b"GET /cron/x?a=1", b"POST /cron/y"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (404, b'{"code": "not-found", "detail": "there is no such token (any more)"}', 0),
+        (401, b'{"code": "login-needed", "detailCode": "token-invalid", "detail": "the token is not valid"}', 0),
+        (401, b"<html>Authorization required", 7),
+        (403, b"<html>Forbidden", 7),
+        (403, b'{"code": "foreign-host", "detail": "cron is not a name of this manager"}', 7),
+        (404, b"<html>Not Found", 3),
+    ],
+)
+def test_a_logout_believes_nobody_but_a_manager_that_the_token_is_gone(
+    status: int, body: bytes, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for variable in ("ETCRON_SERVER", "ETCRON_PROFILE", "ETCRON_CA"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with _answering(_http(status, body)) as url:
+        keep(Profile(name="default", server=url, token=f"etcron_{'a' * 12}_{'b' * 64}"))
+        assert main(["logout"]) == expected
+    assert read_profiles() == {}
+    assert (f"token {'a' * 12} is forgotten here, and may still be good" in capsys.readouterr().err) is (expected != 0)
 
 
 def test_every_mistake_of_bad_input_is_told_with_its_remedy() -> None:

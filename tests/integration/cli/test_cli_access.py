@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from cli.errors import CommandError
-from cli.profiles import Credential
+from cli.profiles import Credential, Profile
 from common.access.rights import Role
 from manager.http.unix_socket import UnixSocketSite, unix_socket
 from tests.integration.cli.conftest import Etcron
@@ -89,6 +89,37 @@ async def test_login_leaves_no_session_and_no_second_token_behind(etcron: Etcron
     names = [token["name"] for token in (await etcron.ok("token", "list", "-o", "json")).json]
     assert len([name for name in names if name.startswith("etcron login")]) == 1
     assert (await etcron.ok("session", "list", "-o", "json")).json == []
+
+
+async def test_login_whose_token_cannot_be_kept_leaves_the_former_one(
+    in_: Etcron, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(profile: Profile) -> None:
+        raise CommandError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cli.login.keep", full)
+        assert (await in_("login", "--user", "root", "--password-stdin", stdin=f"{PASSWORD}\n")).status != 0
+    names = [token["name"] for token in (await in_.ok("token", "list", "-o", "json")).json]
+    assert len([name for name in names if name.startswith("etcron login")]) == 1
+
+
+async def test_login_over_the_token_of_another_server_says_that_it_stays_good(in_: Etcron, home: Path) -> None:
+    far = kept(home)["default"] | {"server": "https://far.example:8070"}
+    (home / ".config/etcron/config.json").write_text(json.dumps({"profiles": {"default": far}}))
+    said = await in_.ok("login", "--server", in_.server, "--user", "root", "--password-stdin", stdin=f"{PASSWORD}\n")
+    assert f"etcron token revoke {far['token'].split('_')[1]}" in said.err
+    assert "https://far.example:8070" in said.err
+
+
+async def test_logout_of_a_user_who_is_disabled_just_now_does_not_say_that_the_token_is_gone(
+    in_: Etcron, manager: Managed, home: Path
+) -> None:
+    token_id = kept(home)["default"]["token"].split("_")[1]
+    await Accessing(manager).change_user("root", disabled=True)
+    said = await in_("logout")
+    assert (said.status, kept(home)) == (7, {})
+    assert f"token {token_id} is forgotten here, and may still be good: the token is not valid: user:root" in said.err
 
 
 async def test_token_is_kept_where_its_owner_alone_reads_it(in_: Etcron, home: Path) -> None:
