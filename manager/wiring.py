@@ -276,7 +276,9 @@ def make_parts(
         sessions=sessions,
         oidc=_oidc(config, clock),
         logins=Logins(etcd, access_keys, directory, sessions, passwords, clock=clock),
-        tokens=Tokens(etcd, access_keys, directory, clock=clock, patience_s=patience_s),
+        tokens=Tokens(
+            etcd, access_keys, directory, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse
+        ),
         etcd=etcd,
         keys=keys,
         runlog=runlog,
@@ -304,7 +306,7 @@ def make_parts(
         channels=channels,
         rules=RuleService(rules, keys, watching.catalog),
         alerts=alerts,
-        silences=SilenceService(kept, keys, watching.catalog),
+        silences=SilenceService(kept, keys, watching.catalog, refuse_wrong_clock=guard.refuse),
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
         fleet=CachedRead(inventory.fleet, clock, _FLEET_S),

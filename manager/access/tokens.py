@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -46,13 +47,16 @@ class Tokens:
     """Makes and ends them; any number of managers may do so at once."""
 
     def __init__(
-        self, etcd: EtcdClient, keys: AccessKeys, directory: Directory, *, clock: Clock, patience_s: float
-    ) -> None:
+        self, etcd: EtcdClient, keys: AccessKeys, directory: Directory, *, clock: Clock, patience_s: float,
+        refuse_wrong_clock: Callable[[], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        """``refuse_wrong_clock``: raises ClockOffError where this clock may not say what has expired."""
         self._etcd = etcd
         self._keys = keys
         self._directory = directory
         self._clock = clock
         self._patience_s = patience_s
+        self._refuse_wrong_clock = refuse_wrong_clock
 
     async def make(self, owner: Subject, *, name: str, days: int, role: Role | None, by: str) -> Made:
         """A new one. NotFoundError: there is no such service account; ConflictError: too many."""
@@ -96,19 +100,22 @@ class Tokens:
         _log.info("a token of %s is revoked by %s", token.owner, by, extra=extra)
 
     async def run(self) -> None:
-        """Sweep, for ever: each manager does, at its own time."""
+        """Sweep, for ever: each manager does, at its own time. Not at its start: NTP may not have set the clock."""
         while True:
+            await asyncio.sleep(_SWEEP_S * random.uniform(0.8, 1.2))
             await self._directory.synced.wait()
             await self.sweep()
-            await asyncio.sleep(_SWEEP_S * random.uniform(0.8, 1.2))
 
     async def sweep(self) -> None:
-        """What expired a week ago goes."""
-        before_ms = self._clock.wall_ms() - _SHOWN_MS
+        """What expired a week ago goes; nothing while this manager's clock is off."""
         try:
+            await self._refuse_wrong_clock()
+            before_ms = self._clock.wall_ms() - _SHOWN_MS
             for token_id, held in list(self._directory.tokens.items()):
                 if held.record.expires_ms < before_ms:
                     await self._etcd.txn(logins.sweep_token(self._keys.token(token_id), held.changed_at))
+                    extra = {"action": "token.swept", "owner": str(held.record.owner), "token": token_id}
+                    _log.info("a token of %s is removed: it expired a week ago", held.record.owner, extra=extra)
         except (EtcdError, UnavailableError) as error:
             extra = {"action": "tokens.not_swept", "error": str(error)}
             _log.debug("expired tokens are swept later: %s", error, extra=extra)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
 from common.access.rights import Rights, Role
 from common.access.selectors import Selector
-from common.errors import ConflictError, ForbiddenError, NotFoundError
+from common.errors import ClockOffError, ConflictError, ForbiddenError, NotFoundError
 from common.etcd.settle import Patience, answered
 from common.notices.silences import LONGEST_MS, MOST_SILENCES, SILENCE, AlertOf, Silence
 from common.protocol import record_edits as edits
@@ -33,9 +34,13 @@ _SWEPT_AT_ONCE: Final = 60
 class SilenceService:
     """Makes and ends silences."""
 
-    def __init__(self, records: Records, keys: Keys, catalog: Catalog) -> None:
+    def __init__(
+        self, records: Records, keys: Keys, catalog: Catalog, *, refuse_wrong_clock: Callable[[], Awaitable[None]]
+    ) -> None:
+        """``refuse_wrong_clock``: raises ClockOffError where this clock may not say which silences are over."""
         self.kept = KeptRecords[Silence](records, SILENCE, keys.silences, what="silence", most=MOST_SILENCES)
         self._catalog = catalog
+        self._refuse_wrong_clock = refuse_wrong_clock
 
     async def add(self, silence: Silence, *, by: str, rights: Rights) -> Kept[Silence]:
         """NotFoundError, ForbiddenError: the caller may not silence all that it selects. ConflictError: they have their
@@ -106,7 +111,7 @@ class SilenceService:
 
     async def _sweep(self, by: str) -> int:
         """Removes silences that ended a day ago, and, where the caller has their share, all of theirs that have ended.
-        How many the caller has then, without acknowledgements."""
+        None goes while this manager's clock is off. How many the caller has then, without acknowledgements."""
         records, now_ms = self.kept.records, self.kept.records.clock.wall_ms()
         over, ended, theirs = list[KeyValue](), list[KeyValue](), 0
         async for kv in records.all_under(self.kept.prefix):
@@ -120,6 +125,10 @@ class SilenceService:
                 theirs += 1
                 if silence.until_ms <= now_ms:
                     ended.append(kv)
+        try:
+            await self._refuse_wrong_clock()
+        except ClockOffError:
+            return theirs
         if theirs >= MOST_OF_A_CALLER:
             over, theirs = [*over, *ended], theirs - len(ended)
         for start in range(0, len(over), _SWEPT_AT_ONCE):

@@ -10,6 +10,8 @@ import pytest
 from common.access.rights import OWNER
 from common.clock import SystemClock
 from common.protocol.member import Beat
+from common.protocol.txn import KeyValue
+from tests.support.access import Accessing, token_id
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
 from tests.support.open_runs import claim
@@ -141,6 +143,28 @@ async def test_edit_that_waits_in_vain_for_a_comparison_says_that_nothing_was_do
     assert problem["code"] == "clock-off"
     assert problem["detail"].endswith(" compared with the others' yet: try again in some seconds; nothing was changed")
     assert await off.etcd.get(off.keys.job("j")) is None
+
+
+async def test_what_is_over_by_a_clock_that_is_off_is_not_removed(off: Managed, clock: OffClock) -> None:
+    """Tokens and silences that are still good by all other clocks would be gone for all."""
+    access = Accessing(off)
+    token = access.keys.token(token_id(await access.token("user:alice")))
+    made = await off.call("POST", "/api/v1/silences", {"jobs": ["j"], "hours": 1})
+    silence = off.keys.silence(made["silence"]["id"])
+
+    async def sweep() -> list[KeyValue | None]:
+        await off.parts.tokens.sweep()
+        await off.call("POST", "/api/v1/silences", {"jobs": ["j"], "hours": 1})
+        return [await off.etcd.get(key) for key in (token, silence)]
+
+    clock.offset_ms = 98 * 86_400_000
+    off.parts.clock_guard.watch.look()
+    await say(off, clock.offset_ms)
+    assert None not in await sweep()
+    await say(off, 0)
+    off.parts.clock_guard.check._doubted_s -= 120
+    await off.parts.clock_guard.check.look()
+    assert await sweep() == [None, None]
 
 
 async def test_probe_says_in_words_how_the_clocks_are(off: Managed) -> None:
