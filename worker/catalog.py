@@ -54,7 +54,7 @@ class Catalog:
                 self._verifier.forget(name)
             if change.new is not None:
                 try:
-                    self._take(name, change.new)
+                    self._take(name, change.new, replaces=change.old_mod is not None)
                 except EtcronError as error:
                     self.set_aside[name] = str(error)
                     extra = {"action": "job.set_aside", "job": name}
@@ -70,13 +70,13 @@ class Catalog:
         self.set_aside[job.name] = fault
         self._on_changed(job.name)
 
-    def _take(self, name: str, kv: KeyValue) -> None:
+    def _take(self, name: str, kv: KeyValue, *, replaces: bool) -> None:
         saved = SavedJob.from_json(kv.value, name=name)
         if self._verifier is None:
             self.jobs[name] = PlannedJob.of(saved, kv)
             return
         job = PlannedJob.of(saved, kv, proof=self._verifier.proof_of(saved, kv.value))
-        fault = self._verifier.at_sight(job)
+        fault = self._verifier.at_sight(job, replaces=replaces)
         if fault is not None and self._verifier.is_required:
             self.set_aside[name] = fault
         else:

@@ -204,6 +204,7 @@ class Parts:
         }
         if (generations := self._data.generations) is not None:
             loops["generations"] = partial(generations.run, self.spool.disk)
+            loops["signatures"] = self.verifier.run
         if is_first_process():
 
             def own() -> set[int]:

@@ -1,7 +1,8 @@
 """What this worker believes of what lies in etcd, by its own configuration: ``signing`` and ``signingKeys``.
 
     a job      at sight: is it signed, by a key that is known here, and not older than what was seen; before its first
-               claim at a revision: is it what was signed. Judged once; the exec looks at what came of it
+               claim at a revision: is it what was signed. Judged once; the exec looks at what came of it. What takes
+               the place of a revision that was seen here is judged soon: its generation is the highest from then on
     a request  one that a user asked for, or that has `args` or `env`: only inside a manager's grant, before its end
     a kill     signed; else only where the signed spec says `replace` and a newer fire is due
     its place  a run starts only where this worker's own configuration has the labels that its job asks for: what
@@ -58,6 +59,9 @@ class Verifier:
         self.doubted: dict[str, str] = {}
         """Jobs that are not believed, and why."""
         self._logged: dict[str, None] = {}
+        self._replacing: dict[str, PlannedJob] = {}
+        """Newer revisions of jobs that were known here, until they are judged."""
+        self._wake = asyncio.Event()
 
     @property
     def is_required(self) -> bool:
@@ -79,19 +83,33 @@ class Verifier:
         """What goes along with the job that was read; None: no signatures are looked at."""
         return None if self._mode is SigningMode.OFF else Proof(value, saved.signature)
 
-    def at_sight(self, job: PlannedJob) -> str | None:
-        """Why it is not believed, as far as that costs nothing; it is remembered."""
+    def at_sight(self, job: PlannedJob, *, replaces: bool = False) -> str | None:
+        """Why it is not believed, as far as that costs nothing; it is remembered. ``replaces``: another revision of the
+        job was known here, which nobody may put back."""
         if job.proof is None or self._trust is None:
             return None
         fault = self._trust.key_fault(job.proof.signature) or self._age_fault(job, job.proof)
         if fault is not None:
             job.proof.value, job.proof.fault = None, fault
             self._doubt(job, fault)
+        elif replaces:
+            self._replacing[job.name] = job
+            self._wake.set()
         return fault
 
     def forget(self, name: str) -> None:
         """There is another revision of the job, or none."""
         self.doubted.pop(name, None)
+        self._replacing.pop(name, None)
+
+    async def run(self) -> None:
+        """Judge what took the place of another revision, until cancelled: one, a tenth of a millisecond, at a turn."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._replacing:
+                self.believes(self._replacing.popitem()[1])
+                await asyncio.sleep(0)
 
     def believes(self, job: PlannedJob) -> bool:
         """Whether it may run. The signature is looked at the first time."""

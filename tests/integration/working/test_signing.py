@@ -303,6 +303,34 @@ async def test_attack_an_old_spec_that_is_put_back_is_older_than_what_was_seen(
     assert not (tmp_path / "old").exists()
 
 
+async def test_attack_a_command_or_a_pause_that_no_worker_has_run_is_undone_by_the_old_spec(
+    manager: Managed, worker: Working, world: World, tmp_path: Path
+) -> None:
+    """The job fires rarely: nobody claims what is saved now before its old self is put back."""
+    generations = world.place.directory / "w1" / "generations"
+
+    async def put_back(name: str, *, after: dict[str, Any] | None) -> None:
+        await save(manager, name, command=touching(tmp_path / name))
+        await wait_until(lambda: name in worker.parts.catalog.jobs, description="it is known")
+        old = await value_of(world, name)
+        if after is None:
+            await manager.call("POST", f"/api/v1/jobs/{name}/pause", {})
+        else:
+            await save(manager, name, **after)
+        await wait_until(
+            lambda: generations.exists() and name in generations.read_text(), description="the newer one is judged"
+        )
+        await put_job(world, name, old)
+        assert "is older than one that was seen here" in await is_set_aside(worker, name)
+        await put_request(world, await asked_for(world, name, "r-1-a"))
+
+    await put_back("mended", after={"command": "true"})
+    await put_back("paused", after=None)
+    await witness_fires(worker, world)
+    assert not (tmp_path / "mended").exists()
+    assert not (tmp_path / "paused").exists()
+
+
 async def test_attack_nothing_in_etcd_takes_the_requirement_back(worker: Working, world: World, tmp_path: Path) -> None:
     for key in ("signing", "signing/mode", "signing/workers/w1"):
         await world.etcd.put(world.keys.prefix + key, b'"off"')
