@@ -1,6 +1,7 @@
 """How often a caller may try to log in: the first few at once, then one in a while.
 
-Counted by account, by address, by both together, and by device. An account's tries come back faster than one address
+Counted by account, by address (of IPv6 also by its /48, which one who asks gets whole), by both together, and by
+device. An account's tries come back faster than one address
 uses them up, so others who fail at an account from one place lock its user out there alone. A browser that has logged
 in as this user before has tries of its own, which others never use up. A try counts when it begins, so that many at
 once are no way around it; one that succeeds is given back. In memory, of this manager, and bounded.
@@ -13,7 +14,7 @@ from collections import OrderedDict
 from typing import Final
 
 from common.clock import Clock
-from manager.http.allowances import network_of
+from manager.http.allowances import network_of, site_of
 from manager.http.errors import RequestError
 
 MOST_KNOWN: Final = 20_000
@@ -59,6 +60,7 @@ class Backoff:
     def __init__(self, *, clock: Clock) -> None:
         self._accounts = Tries(at_once=10, each_s=30, clock=clock)
         self._addresses = Tries(at_once=30, each_s=2, clock=clock)
+        self._sites = Tries(at_once=300, each_s=0.5, clock=clock)
         self._account_at_address = Tries(at_once=8, each_s=40, clock=clock)
         self._devices = Tries(at_once=10, each_s=30, clock=clock)
 
@@ -71,6 +73,8 @@ class Backoff:
             device = None
         network = network_of(address)
         counted = [(self._devices, device)] if device is not None else [(self._addresses, network)]
+        if device is None and (site := site_of(address)) is not None:
+            counted.append((self._sites, site))
         if device is None and account is not None:
             counted += [(self._account_at_address, f"{network} {account}"), (self._accounts, account)]
         wait_s = max(tries.wait_s(name) for tries, name in counted)

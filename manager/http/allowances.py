@@ -23,6 +23,8 @@ MOST_LATER: Final = 100
 _RETRY_S: Final = 60
 _NETWORK: Final = 64
 """A caller with one IPv6 address has all with these bits."""
+_SITE: Final = 48
+"""And may have as many such networks as these leave."""
 _LOOPBACK: Final = "loopback"
 
 
@@ -73,3 +75,12 @@ def network_of(address: str) -> str:
     if ip.is_loopback:
         return _LOOPBACK
     return str(ipaddress.ip_network((ip, _NETWORK), strict=False)) if ip.version == 6 else address
+
+
+def site_of(address: str) -> str | None:
+    """The /48 of an address of IPv6: 65,536 networks that one caller may have; None: it is none."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return None if ip.version == 4 or ip.is_loopback else str(ipaddress.ip_network((ip, _SITE), strict=False))

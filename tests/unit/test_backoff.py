@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.access.backoff import Backoff, Tries
+from manager.access.backoff import MOST_KNOWN, Backoff, Tries
 from manager.http.errors import RequestError
 from tests.support.fake_clock import FakeClock
 
@@ -78,6 +78,16 @@ def test_addresses_of_one_ipv6_network_count_together() -> None:
         backoff.begin(account=f"user{number}", address=f"2001:db8:0:1::{number:x}")
     assert refused(backoff, address="2001:db8:0:1:ffff::1", account="another") == 2
     assert refused(backoff, address="2001:db8:0:2::1", account="another") == 0
+
+
+def test_attack_invented_names_from_the_networks_of_one_ipv6_site_have_no_account_forgotten() -> None:
+    """A /48 has 65,536 networks with 30 tries each: names enough for an account to lose its count of failures."""
+    backoff = Backoff(clock=FakeClock())
+    fail(backoff, 10)
+    for number in range(MOST_KNOWN):
+        refused(backoff, address=f"2001:db8:0:{number // 30:x}::1", account=f"name{number}")
+    assert refused(backoff) == 30
+    assert refused(backoff, address="2001:db8:1::1", account="bob") == 0, "another site is none of theirs"
 
 
 def test_attack_names_without_end_fill_the_memory() -> None:
