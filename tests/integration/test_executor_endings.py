@@ -400,3 +400,34 @@ async def test_failed_look_is_taken_again(monkeypatch: pytest.MonkeyPatch, caplo
         assert runs.alive(run_id) == []
     actions = [getattr(record, "action", None) for record in caplog.records]
     assert actions.count("look_failed") == 1, "said once"
+
+
+TRACED = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+libc.prctl(0x59616D61, ctypes.c_ulong(2**64 - 1), 0, 0, 0)  # PR_SET_PTRACER, anybody
+reading, writing = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    refused = libc.ptrace(0x4206, os.getppid(), None, None)  # PTRACE_SEIZE
+    os.write(writing, b"refused" if refused else str(os.getpid()).encode())
+    os.close(1), os.close(2)
+    time.sleep(20)
+    os._exit(0)
+print(os.read(reading, 20).decode(), flush=True)
+os._exit(0)
+"""
+
+
+async def test_process_that_another_one_traces_holds_up_nobody_until_its_exit_is_ours_to_take() -> None:
+    async with executing() as runs:
+        run_id = await runs.running((sys.executable, "-I", "-S", "-c", TRACED))
+        await runs.printed(run_id, "\n")
+        said = runs.executor.running[run_id].output.text().strip()
+        if said == "refused":
+            pytest.skip("no process may trace another one here")
+        assert (await runs.outcome_of("echo other")).output == "other\n"
+        assert run_id not in runs.outcomes
+        os.kill(int(said), signal.SIGKILL)
+        assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS

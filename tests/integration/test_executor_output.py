@@ -15,6 +15,23 @@ from tests.support.waiting import wait_until
 from worker.launch import StopOrder
 from worker.run.leftovers import end_leftovers
 
+HELD_UP = """
+import os, socket, sys, threading
+ready, tell = os.pipe()
+if sys.argv[1:] and (daemon := os.fork()):
+    os.read(ready, 1)
+    while open(f"/proc/{daemon}/stat").read().rpartition(")")[2].split()[0] != "S":
+        pass
+    os._exit(0)
+os.setsid() if sys.argv[1:] else None
+quiet, other = socket.socketpair()
+threading.Timer(20, other.send, (b"late",)).start()
+os.write(1, b"hello\\n")
+os.write(tell, b"x")
+os.splice(quiet.fileno(), 1, 100)
+"""
+"""Its second write waits within the kernel, which holds the pipe for it. With an argument it is a daemon's."""
+
 
 async def test_joins_stdout_and_stderr_in_order() -> None:
     async with executing() as runs:
@@ -114,4 +131,23 @@ async def test_daemon_that_keeps_the_output_open_does_not_hold_the_run(tmp_path:
         daemon = runs.alive(run_id)
         assert (outcome.verdict, outcome.output) == (Verdict.SUCCESS, "started\n")
         assert daemon, "a process that left the group before the exit is not the run's any more"
+        assert await end_leftovers(runs.instance, 1, SystemClock()) == []
+
+
+async def test_command_that_holds_its_pipe_up_holds_up_itself_alone() -> None:
+    async with executing() as runs:
+        held_up = [await runs.running((sys.executable, "-I", "-S", "-c", HELD_UP)) for _ in range(2)]
+        for number in range(2):
+            outcome = await runs.outcome_of(f"echo {number}; sleep 0.2; echo end; sleep 300 & exit 0", kill_grace_s=0)
+            assert outcome.output == f"{number}\nend\n"
+        for run_id in held_up:
+            runs.executor.end(run_id, StopOrder(by="test"))
+        ended = [await runs.ended(run_id) for run_id in held_up]
+    assert [(one.verdict, one.output) for one in ended] == [(Verdict.KILLED, "hello\n")] * 2
+
+
+async def test_daemon_that_holds_the_pipe_up_does_not_hold_the_run() -> None:
+    async with executing() as runs:
+        outcome = await runs.outcome_of((sys.executable, "-I", "-S", "-c", HELD_UP, "daemon"))
+        assert (outcome.verdict, outcome.output.removeprefix("hello\n")) == (Verdict.SUCCESS, "")
         assert await end_leftovers(runs.instance, 1, SystemClock()) == []

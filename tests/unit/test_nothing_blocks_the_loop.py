@@ -36,7 +36,7 @@ METHODS: Final = {
 START: Final = "before the loop runs"
 THREAD: Final = "in a thread (disk, beside)"
 OWN_PROCESS: Final = "in a process of its own, which hangs alone"
-KERNEL: Final = "of the kernel's memory: /proc, /dev/null, memfd; or a child that has exited"
+KERNEL: Final = "of the kernel's memory: /proc, /dev/null, memfd; or of a child, without waiting for it"
 INSTALLED: Final = "of the installation, as the code itself"
 
 KNOWN: Final = {
@@ -55,7 +55,8 @@ KNOWN: Final = {
     "worker/identity.py": START,
     "worker/record/delivery.py set_aside": THREAD,
     "worker/record/spool.py": THREAD, "worker/record/spool_segments.py": THREAD,
-    "worker/run/running.py reap": KERNEL, "worker/run/first_process.py has_executed": KERNEL,
+    "worker/run/running.py reap": KERNEL, "worker/run/output_reader.py waits": KERNEL,
+    "worker/run/first_process.py has_executed": KERNEL,
     "worker/run/spawner.py _own_descriptors": KERNEL,
     "worker/run/spawner.py give_up": KERNEL, "worker/run/spawner.py __init__": KERNEL,
     "worker/guardian/": OWN_PROCESS, "worker/guardian/child.py __init__": "executes the worker's own Python",

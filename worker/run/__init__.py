@@ -2,7 +2,7 @@
 
 executor.py                       from `start` to the outcome
 spawner.py first_process.py       the start of its first process: here, where nothing can hang, else by the launcher
-running.py run_watch.py output.py mask.py resources.py
+running.py run_watch.py output.py output_reader.py mask.py resources.py
                                   what is seen of it while it goes, and at its end; what it takes of the machine
 sweeper.py leftovers.py shortage.py
                                   what it has left behind is ended; what is looked for while the worker is short

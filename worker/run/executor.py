@@ -11,7 +11,7 @@ A run is over when nothing of it is left, and only then is its outcome given:
       └──end(), timeout──> Sweeper ── everything is gone ──> reaped ─> on_end (killed, timeout)
 
 There is no thread and no task per run, and no registration at the loop (see ``run_watch``). The exit is what
-ends a run, not the end of its output: a daemon that keeps the pipe holds up nothing.
+ends a run, not the end of its output: a daemon that keeps the pipe holds up nothing (see ``output_reader``).
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from worker.launcher.unstartable import (
 )
 from worker.machine.process_group import ProcessGroup, kernel_has_group_pidfds
 from worker.machine.processes import is_only_forked
+from worker.run.output_reader import OutputReader, is_written_to
 from worker.run.resources import MemoryWatch, look_at
 from worker.run.run_watch import RunWatch
-from worker.run.running import EndDates, OwnPeak, Running, reap
+from worker.run.running import EndDates, OwnPeak, Running, read_chunk, reap
 from worker.run.spawner import AskLauncherError, Spawner, Start, Turn
 from worker.run.sweeper import Remains, Sweeper
 
@@ -154,6 +155,7 @@ class Executor:
         self._spawner = Spawner(
             worker=worker, instance=instance, path=path, shell=shell, launcher=self._launcher, clock=clock
         )
+        self._outputs = OutputReader()
         self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
         self._memory = MemoryWatch(self._runs)
         self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared, on_stuck=self._on_stuck_remains)
@@ -228,6 +230,7 @@ class Executor:
                 if run.starting is not None:
                     run.starting.close()
             self._memory.close()
+            self._outputs.close()
             self._run_watch.close()
             self._sweeper.close()
             self._spawner.close()
@@ -426,8 +429,23 @@ class Executor:
 
     def _on_output(self, run: Running) -> None:
         """Take one pipe's worth, then let others have their turn."""
-        if run.read_output() == 0:
+        assert run.pipe is not None, "it is watched"
+        if is_written_to(run.pipe):
+            self._run_watch.forget(run.pipe)
+            self._outputs.read(run, functools.partial(self._on_chunk, run))
+        elif (chunk := read_chunk(run.pipe)) == b"":
             self._close_pipe(run)  # the run goes on until it exits
+        else:
+            run.take(chunk or b"")
+
+    def _on_chunk(self, run: Running, chunk: bytes | None) -> None:
+        run.take(chunk or b"")
+        if run.pipe is None:
+            return  # it is being closed
+        try:
+            self._run_watch.output_of(run, run.pipe)
+        except OSError:
+            self._run_watch.output_soon(run)
 
     def _on_exits(self, runs: Sequence[Running]) -> None:
         self._guard.read_messages()
@@ -438,19 +456,24 @@ class Executor:
             if run.stop_order is not None:
                 self._sweeper.look_soon()
                 continue
-            self._reap(run)
-            if run.group.send(0):
+            if not self._reap(run):
+                self._loop.call_later(_WATCH_AGAIN_AFTER_S, self._watch, run)
+            elif run.group.send(0):
                 self._sweep(run)
             else:
                 self._finish(run)
 
-    def _reap(self, run: Running) -> None:
+    def _reap(self, run: Running) -> bool:
+        """Whether its exit was ours to take."""
         if run.starting is not None and run.stop_order is not None and is_only_forked(run.pid):
             took_s = self._clock.boottime() - run.started_s
             run.hung_at = run.starting.hung_at() if took_s >= _HANGS_AFTER_S else None
         run.exit = reap(run.pid, self._own_peak)
+        if run.exit is None:
+            return False
         run.group.leader_reaped = True
         self._cancel_timeout(run)
+        return True
 
     def _sweep(self, run: Running) -> None:
         self._cancel_timeout(run)
@@ -470,7 +493,11 @@ class Executor:
         self._on_stuck(remains.run_id)
 
     def _finish(self, run: Running, survivors: Sequence[int] = ()) -> None:
-        run.read_rest()
+        if run.pipe is not None:
+            self._run_watch.forget(run.pipe)
+        self._outputs.finish(run, functools.partial(self._finished, run, survivors))
+
+    def _finished(self, run: Running, survivors: Sequence[int]) -> None:
         left = run.group if survivors and run.group.send(0) else None
         self._let_go(run, left=left)
         if left is None:
@@ -503,8 +530,7 @@ class Executor:
     def _close_pipe(self, run: Running) -> None:
         if run.pipe is not None:
             self._run_watch.forget(run.pipe)
-            os.close(run.pipe)
-            run.pipe = None
+            self._outputs.finish(run, lambda: None)
 
     @staticmethod
     def _cancel_timeout(run: Running) -> None:

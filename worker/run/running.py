@@ -51,15 +51,18 @@ class OwnPeak:
         return peak_kib > self._at_least_kib + _RSS_IS_COARSE_KIB
 
 
-def reap(pid: int, own_peak: OwnPeak) -> Exit:
+def reap(pid: int, own_peak: OwnPeak) -> Exit | None:
     """Take the exit of a child that has exited; from here on its number may be given away.
 
-    Where something else in this process has taken it already, nothing is known of it.
+    None: it is not ours to take yet, for as long as another process traces it. Where something else in this process has
+    taken it already, nothing is known of it.
     """
     try:
-        _, status, usage = os.wait4(pid, 0)
+        taken, status, usage = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
         return Exit()
+    if not taken:
+        return None
     code = os.waitstatus_to_exitcode(status)
     return Exit(
         exit_code=code if code >= 0 else None,
@@ -91,6 +94,33 @@ class EndDates:
 
 _PIPE_CAPACITY = 65_536
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def read_chunk(pipe: int) -> bytes | None:
+    """At most a usual pipe's worth of what was printed; empty at its end, None where there is nothing now.
+
+    No more than that at a time, so that who prints without end leaves the loop to others. See ``output_reader``: it may
+    be held up.
+    """
+    try:
+        return os.read(pipe, _PIPE_CAPACITY)
+    except BlockingIOError:
+        return None
+
+
+def read_rest(pipe: int) -> bytes:
+    """All that was printed before now: until a read brings nothing, for one need not bring all. It may be held up.
+
+    The command may have widened the pipe, where memory pages are greater it holds more from the start, and with
+    O_DIRECT it gives one write at a time. No more than it can hold, for a process may go on printing.
+    """
+    chunks, taken = list[bytes](), 0
+    while chunk := read_chunk(pipe):
+        chunks.append(chunk)
+        taken += max(len(chunk), _PAGE)  # what was written with O_DIRECT has a page for itself, however short it is
+        if taken >= _PIPE_CAPACITY and taken >= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):
+            break
+    return b"".join(chunks)
 
 
 class Running:
@@ -138,31 +168,9 @@ class Running:
         """The first process: leader of its group and of its session."""
         return self.group.leader
 
-    def read_output(self) -> int | None:
-        """Take at most a usual pipe's worth of what was printed; how many bytes, 0 at its end, None where none come.
-
-        No more than that at a time, so that who prints without end leaves the loop to others.
-        """
-        if self.pipe is None:
-            return 0
-        try:
-            chunk = os.read(self.pipe, _PIPE_CAPACITY)
-        except BlockingIOError:
-            return None
-        self.output.add(chunk if self.mask is None else self.mask.feed(chunk))
-        return len(chunk)
-
-    def read_rest(self) -> None:
-        """Take all that was printed before now: until a read brings nothing, for one need not bring all.
-
-        Its command may have widened the pipe, where memory pages are greater it holds more from the start, and with
-        O_DIRECT it gives one write at a time. No more than it can hold, for a process may go on printing.
-        """
-        taken = 0
-        while self.pipe is not None and (size := self.read_output()):
-            taken += max(size, _PAGE)  # what was written with O_DIRECT has a page for itself, however short it is
-            if taken >= _PIPE_CAPACITY and taken >= fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ):
-                return
+    def take(self, printed: bytes) -> None:
+        """Keep what it has printed."""
+        self.output.add(printed if self.mask is None else self.mask.feed(printed))
 
     def outcome(self, end_ms: int, survivors: Sequence[int], left: ProcessGroup | None = None) -> Outcome:
         """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once.
