@@ -33,7 +33,8 @@ from common.access.callers import AuthMode
 from common.process.lifecycle import Stop, all_ended, run_loops
 from common.tls import pinned_context
 
-_ALARMING = re.compile(rb"^\S+ (?:WARNING|ERROR|CRITICAL) ")
+_ALARMING = re.compile(rb'\S+ (?:WARNING|ERROR|CRITICAL) |\{.*"level": "(?:warning|error|critical)"')
+"""Begins such a line, be it text or JSON."""
 _AT_MOST = 20
 
 

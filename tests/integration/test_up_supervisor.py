@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from cli.processes import supervisor
 from cli.processes.supervisor import Child, ChildSpec, trim_log
 from cli.processes.up import LogEcho
 from common.process.lifecycle import LoopEndedError, Stop, run_loops
+from common.process.logs import JsonFormatter
 from tests.support.etcd_server import free_port
 from tests.support.waiting import wait_until
 
@@ -307,3 +309,16 @@ def test_only_alarming_lines_are_echoed_also_after_the_log_was_trimmed(tmp_path:
     log.write_text("2026 ERROR   d\n")
 
     assert echo.alarming_lines() == ["2026 ERROR   d"]
+
+
+def test_alarming_lines_are_echoed_in_json_too(tmp_path: Path) -> None:
+    log = tmp_path / "child.log"
+    echo = LogEcho(log)
+    lines = []
+    for level in (logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
+        record = logging.LogRecord("worker", level, "", 0, 'no "level": "error" of its own', (), None)
+        record.action = "spool.full"
+        lines.append(JsonFormatter().format(record))
+    log.write_text("".join(f"{line}\n" for line in lines))
+
+    assert echo.alarming_lines() == lines[1:]
