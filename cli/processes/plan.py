@@ -332,7 +332,8 @@ def _worker(worker: WorkerConfig, data: DataDir, number: int, options: Options, 
     shared = _shared_name(data)
     base = worker.worker_name or ("worker" if alone else shared)
     name = base if worker.worker_name and options.workers == 1 else f"{base}-{number}"
-    return replace(worker, worker_name=name, data_dir=data.worker(number))
+    port = worker.metrics_port and worker.metrics_port + number - 1
+    return replace(worker, worker_name=name, data_dir=data.worker(number), metrics_port=port)
 
 
 def _shared_name(data: DataDir) -> str:

@@ -468,7 +468,8 @@ class WorkerConfig(SharedConfig):
         Key(
             name="metricsPort",
             kind=WholeNumber(0, 65_535),
-            help="port for /metrics, /livez and /readyz of this worker (0: none); further processes have the next",
+            help="port for /metrics, /livez and /readyz of this worker (0: none); further processes, and workers of "
+            "`etcron up`, have the next",
         ),
         0,
     )

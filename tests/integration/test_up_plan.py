@@ -210,6 +210,13 @@ def test_a_name_in_the_file_is_kept_for_one_worker(data: DataDir, tmp_path: Path
     assert _plan(data, worker_config=file, workers=2).workers[1].worker_name == "here-2"
 
 
+def test_each_worker_has_a_port_of_its_own_for_its_metrics(data: DataDir, tmp_path: Path) -> None:
+    file = _file(tmp_path, "w.json", metricsPort=9180)
+
+    assert [worker.metrics_port for worker in _plan(data, worker_config=file, workers=3).workers] == [9180, 9181, 9182]
+    assert [worker.metrics_port for worker in _plan(data, workers=2).workers] == [0, 0]
+
+
 def test_a_taken_port_is_named_with_the_flag_and_the_holder(data: DataDir, listener: socket.socket) -> None:
     port = listener.getsockname()[1]
 
