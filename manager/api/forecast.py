@@ -97,10 +97,9 @@ async def show_forecast(request: web.Request) -> web.Response:
     start_ms = parts.clock.wall_ms() if asked.from_ms is None else asked.from_ms
     end_ms = start_ms + asked.hours * _HOUR_MS if asked.to is None else asked.to
     _check_span(start_ms, end_ms, 24)
-    minutes = next(step for step in _STEPS if len(_bucket_starts(start_ms, end_ms, step)) <= asked.buckets)
-    starts = _bucket_starts(start_ms, end_ms, minutes)
+    starts = _bucket_starts(start_ms, end_ms, asked.buckets)
     found = await parts.forecasts.of(asked.jobs, rights(request), starts[0], starts[-1] + starts.step)
-    return answer(_view(found, minutes, parts.watching.warnings))
+    return answer(_view(found, starts.step // MINUTE_MS, parts.watching.warnings))
 
 
 @needs(Role.VIEWER)
@@ -229,8 +228,14 @@ def _view(found: Forecast, minutes: int, warnings: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _bucket_starts(start_ms: int, end_ms: int, minutes: int) -> range:
-    return range(whole_minute(start_ms, minutes), end_ms, minutes * MINUTE_MS)
+def _bucket_starts(start_ms: int, end_ms: int, most: int) -> range:
+    """As short as so many allow; where no step has the span in one bucket, that is as long as the span."""
+    for step in _STEPS:
+        starts = range(whole_minute(start_ms, step), end_ms, step * MINUTE_MS)
+        if len(starts) <= most:
+            return starts
+    first_ms = whole_minute(start_ms)
+    return range(first_ms, end_ms, whole_minute(end_ms - first_ms - 1) + MINUTE_MS)
 
 
 def _check_span(start_ms: int, end_ms: int, hours: int) -> None:

@@ -262,6 +262,15 @@ async def test_lane_of_a_job_has_what_was_planned_long_before_and_reaches_into_t
     assert (b["runs"], a["wholeFrom"], b["wholeFrom"]) == ([], None, None)
 
 
+async def test_one_bucket_has_a_whole_day_on_whichever_day_it_begins(manager: Managed) -> None:
+    await put(manager, "a", cronExpr="0 2,12 * * *")
+    for day in range(3):
+        start = tomorrow_at(11 + 24 * day)
+        span = {"from": str(start), "to": str(start + 24 * HOUR_MS)}
+        (bucket,) = (await manager.get("/api/v1/forecast", **span, buckets="1"))["items"]
+        assert bucket["fires"] >= 2
+
+
 @pytest.mark.parametrize(
     ("path", "query", "field"),
     [
