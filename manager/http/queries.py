@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Final, Self, get_args, get_type_hints
@@ -19,6 +19,9 @@ from common.jobs.reading import check, faults_within, shown, wrong
 
 _MAX_MS: Final = 8_000_000_000_000
 """Beyond the year 2199."""
+_FIRST_MS: Final = to_ms(datetime.min.replace(tzinfo=UTC)) + 1
+_LAST_MS: Final = to_ms(datetime.max.replace(tzinfo=UTC)) - 1
+"""Of the calendar, each with another one beyond it. An offset may lead further, where nothing is."""
 
 
 class Query:
@@ -123,7 +126,7 @@ def _ms(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None:
-            return to_ms(moment)
+            return min(max(to_ms(moment), _FIRST_MS), _LAST_MS)
     except (ValueError, OverflowError):
         pass
     remedy = "a time with its offset such as 2026-03-29T01:00:00Z (write + as %2B), or milliseconds since 1970"

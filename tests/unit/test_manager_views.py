@@ -8,6 +8,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from common.errors import InvalidInputError
+from common.instants import from_ms
 from common.protocol.member import Member
 from manager.http.guards import Hosts
 from manager.http.inputs import form_job
@@ -82,6 +83,20 @@ def test_what_is_no_whole_number_of_the_range_is_a_fault(text: str) -> None:
 @pytest.mark.parametrize("text", ["1774746000000", "2026-03-29T01:00:00Z", "2026-03-29T03:00:00+02:00"])
 def test_instant_in_its_spellings(text: str) -> None:
     assert asked(**{"from": text}).since == 1_774_746_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ("9999-12-31T23:59:59-23:59", "9999-12-31"), ("9999-12-31T23:59:59.999Z", "9999-12-31"),
+        ("0001-01-01T00:00:00+10:00", "0001-01-01"), ("0001-01-01T00:00:00Z", "0001-01-01"),
+        ("1960-01-01T12:00:00Z", "1960-01-01"),
+    ],
+)  # fmt: skip
+def test_instant_beyond_the_calendar_is_its_end(text: str, date: str) -> None:
+    since = asked(**{"from": text}).since
+    assert since is not None
+    assert {from_ms(ms).date().isoformat() for ms in (since - 1, since, since + 1)} == {date}
 
 
 def test_what_is_left_out_or_empty_is_the_default() -> None:
