@@ -195,7 +195,7 @@ def _note(
     elif outcome is Outcome.REFUSED:
         audit.refused[note.via] += 1
     if not added.has_parts:
-        _put(audit, note)
+        _put(audit, note, is_further_page=action.startswith("audit.") and bool(request.query.get("cursor")))
 
 
 def _by(
@@ -209,9 +209,12 @@ def _by(
     )
 
 
-def _put(audit: Audit, note: Note) -> None:
-    """An entry at once, or, of a call without effect, counted by the minute with others of its kind."""
-    if note.outcome in (Outcome.DONE, Outcome.IN_DOUBT) and note.details.get("changed") is not False:
+def _put(audit: Audit, note: Note, *, is_further_page: bool = False) -> None:
+    """An entry at once, or, of a call without effect or of a list's next page, counted by the minute with others of
+    its kind.
+    """
+    is_done = note.outcome in (Outcome.DONE, Outcome.IN_DOUBT) and note.details.get("changed") is not False
+    if is_done and not is_further_page:
         audit.note(note)
     else:
         audit.failed(note)
@@ -223,9 +226,9 @@ def _call_of(request: web.Request) -> tuple[str, str]:
     if route is None:
         return "", ""
     call = (request.method, route.canonical)
-    if call == DOWNLOAD and request.query.get("download") == "1":
+    if call == DOWNLOAD and request.query.get("download", "").lstrip("0") == "1":
         return "run.download", "run"
-    if call in ACTIONS and not (request.method == "GET" and "cursor" in request.query):
+    if call in ACTIONS:
         return ACTIONS[call]
     return (" ".join(call), "") if _is_change(request) and route.canonical not in READS else ("", "")
 

@@ -1,4 +1,4 @@
-"""Calls without effect, counted by the minute: a flood of them makes the audit no longer than one does.
+"""Calls without effect, or for further pages, counted by the minute: a flood makes the audit no longer than one does.
 
 The first of its kind in a minute is an entry of its own, at once; the others are one entry at the minute's end.
 """

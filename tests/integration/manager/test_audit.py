@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from common.access.rights import Role
+from common.cursors import encode_cursor
 from common.json_text import dumps
 from common.protocol.access_keys import AccessKeys
 from common.runlog import AuditFilter
@@ -194,8 +195,26 @@ async def test_what_fails_is_there_with_why_and_without_what_was_sent(guarded: M
 async def test_what_only_reads_is_not_there_but_a_download_is(guarded: Managed, admin: dict[str, str]) -> None:
     for path in ("/api/v1/jobs", "/metrics", "/job/list", "/api/v1/runs/j%401%231/output"):
         await guarded.http.get(path, headers=admin)
-    await guarded.http.get("/api/v1/runs/j%401%231/output?download=1", headers=admin)
-    assert [(one["action"], one["object"]) for one in await entries(guarded, admin)] == [("run.download", "run j@1#1")]
+    for number in ("1", "01"):
+        await guarded.http.get(f"/api/v1/runs/{number}/output?download={number}", headers=admin)
+    assert [one["action"] for one in await entries(guarded, admin)] == ["run.download"]
+    guarded.parts.audit._count_over(early=True)
+    [first, others] = await entries(guarded, admin)
+    assert (first["object"], others["object"], others["details"]["more"]) == ("run 1", "run 01", 1)
+
+
+async def test_who_reads_the_audit_is_there_and_for_further_pages_once_a_minute(
+    guarded: Managed, admin: dict[str, str]
+) -> None:
+    await save(guarded, admin)
+    made_up = encode_cursor("audit/9999999999999999/")
+    for cursor in ("", made_up, made_up, made_up):
+        response = await guarded.http.get("/api/v1/audit", params={"cursor": cursor}, headers=admin)
+        assert response.status == 200, await response.text()
+    guarded.parts.audit._count_over(early=True)
+    await delivered(guarded.parts.audit)
+    reads = await guarded.runlog.audit(AuditFilter(action="audit.read"), cursor=None, limit=10)
+    assert [entry.note.details.get("more", 0) for entry, _ in reads.items] == [2, 0, 0]
 
 
 async def test_only_an_administrator_of_everything_reads_it_also_where_no_login_is_asked_for(place: Place) -> None:
