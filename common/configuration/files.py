@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from common.configuration.keys import UnfitError
+from common.configuration.keys import UnfitError, path_of
 from common.tls import TlsFiles
 
 _NAMES = ("ca", "cert", "key", "serverName")
@@ -32,7 +32,7 @@ class File:
     def accept(self, value: object) -> Path:
         if not isinstance(value, str) or not value or "\0" in value or "\n" in value:
             raise UnfitError("the path of a file, not what is in it")
-        return Path(value).expanduser()
+        return path_of(value)
 
     def read(self, text: str) -> Path:
         return self.accept(text)

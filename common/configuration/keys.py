@@ -287,14 +287,22 @@ class Pairs:
         return self.accept({name.strip(): value.strip() for name, value in pairs})
 
 
+def path_of(text: str) -> Path:
+    """``~`` is the user's home, ``~name`` that of another one."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise UnfitError("a path whose user is one of this machine") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory, made absolute; ``~`` is the user's home."""
+    """A directory, made absolute from the working directory; ``~`` is the user's home."""
 
     def accept(self, value: object) -> Path:
         if not isinstance(value, str) or not value or "\0" in value:
             raise UnfitError("the path of a directory")
-        return Path(value).expanduser().absolute()
+        return path_of(value).absolute()
 
     def read(self, text: str) -> Path:
         return self.accept(text)
@@ -302,10 +310,10 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class SocketPath:
-    """Where a Unix socket is to be, made absolute; ``~`` is the user's home."""
+    """Where a Unix socket is to be, made absolute from the working directory; ``~`` is the user's home."""
 
     def accept(self, value: object) -> Path:
-        path = Path(value).expanduser().absolute() if isinstance(value, str) and value and "\0" not in value else None
+        path = path_of(value).absolute() if isinstance(value, str) and value and "\0" not in value else None
         if path is None or len(os.fsencode(path)) > MAX_SOCKET_PATH:
             raise UnfitError(f"the path of a Unix socket, of at most {MAX_SOCKET_PATH} bytes")
         return path

@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 from common.configuration.config import ManagerConfig, load_manager_config, load_worker_config, shown
-from common.configuration.keys import Endpoints, Kind, OneOf, Pairs, Truth, UnfitError, WholeNumber, redact_uri
+from common.configuration.files import File
+from common.configuration.keys import (
+    Directory,
+    Endpoints,
+    Kind,
+    OneOf,
+    Pairs,
+    SocketPath,
+    Truth,
+    UnfitError,
+    WholeNumber,
+    redact_uri,
+)
 from common.errors import ConfigError
 
 _PORT = WholeNumber(1, 9)
@@ -119,6 +131,24 @@ def test_a_data_directory_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert load_worker_config(None, {}, {"dataDir": "~/x"}).data_dir == tmp_path / "x"
     assert load_worker_config(None, {}, {"dataDir": "x"}).data_dir == tmp_path / "x"
     assert load_worker_config(None, {}).data_dir == tmp_path / ".local/share/etcron/worker"
+
+
+def test_a_directory_in_a_file_counts_from_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "etc" / "manager.json"
+    file.parent.mkdir()
+    file.write_text('{"auditDir": "audit", "socket": "run/s"}')
+    monkeypatch.chdir(tmp_path)
+
+    config = load_manager_config(file, {})
+    assert (config.audit_dir, config.socket) == (tmp_path / "audit", tmp_path / "run" / "s")
+
+
+@pytest.mark.parametrize("kind", [Directory(), File(), SocketPath()])
+def test_a_home_of_nobody_is_refused(kind: Kind) -> None:
+    with pytest.raises(UnfitError, match="path"):
+        kind.read("~no such user/x")
 
 
 def test_every_value_is_shown_with_its_origin() -> None:
