@@ -18,7 +18,9 @@ A manager reads `manager.json`, a worker `worker.json`. Each key can also be a v
 `--config`, `./manager.json` or `./worker.json` is read where there is one (not by `etcron up`, which reads only files it is given).
 `etcron config show` shows every value and where it comes from.
 
-Relative paths count from the file that names them. No secret is shown: not by `config show`, not in logs, not by the API.
+Relative paths count from the file that names them, but those of `auditDir`, `dataDir`, `secretsDirectory`, `socket` and `webroot`, from a
+file too, from the working directory, which of a service is `/`: begin these with a `/`. No secret is shown: not by `config show`, not in
+logs, not by the API.
 """
 _TABLE: Final = "\n| Key | Default | Takes | Meaning |\n|---|---|---|---|\n"
 
