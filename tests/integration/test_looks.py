@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from common.clock import SystemClock
 from tests.support.executing import executing
+from tests.support.waiting import wait_until
 from worker.guardian.ends import Ends
 from worker.launch import StopOrder
 from worker.machine.looks import Looks
@@ -50,9 +52,14 @@ def holding_up(tmp_path: Path, own_mounts: None) -> Iterator[int]:
     try:
         yield process.pid
     finally:
-        os.close(os.open(tmp_path / "never", os.O_RDWR | os.O_NONBLOCK))
+        let_go(tmp_path)
         process.kill()
         process.wait()
+
+
+def let_go(tmp_path: Path) -> None:
+    """Of whoever is held up now; the next one will be."""
+    os.close(os.open(tmp_path / "never", os.O_RDWR | os.O_NONBLOCK))
 
 
 @pytest.mark.usefixtures("holding_up")
@@ -89,4 +96,15 @@ def test_a_process_that_holds_up_is_left_out_of_the_next_looks(holding_up: int) 
     for _ in range(3):
         found = looks.look(partial(find_leftovers, "nobody"))
         assert holding_up not in {one.pid for one in found}
+    looks.close()
+
+
+@pytest.mark.usefixtures("holding_up")
+async def test_a_look_that_was_held_up_once_counts_no_more(tmp_path: Path) -> None:
+    others = set(threading.enumerate())
+    looks = Looks(most_left_behind=1)
+    for _ in range(2):
+        await looks.look_beside(partial(find_leftovers, "nobody"))
+        let_go(tmp_path)
+        await wait_until(lambda: len(set(threading.enumerate()) - others) == 1, description="one thread is left")
     looks.close()

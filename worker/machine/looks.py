@@ -19,6 +19,7 @@ from worker.machine.processes import is_held_up
 _T = TypeVar("_T")
 _ASKED_EVERY_S: Final = 0.1
 _MOST_LEFT_BEHIND: Final = 64
+"""At a time."""
 
 
 async def look_once(work: Callable[[], _T]) -> _T:
@@ -66,6 +67,11 @@ class _Thread:
     def is_held_up(self) -> bool:
         return is_held_up(self._thread.ident)
 
+    @property
+    def is_there(self) -> bool:
+        """Until it is closed, and what it does is done."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         self._works.put(None)
 
@@ -80,42 +86,45 @@ class Looks:
     OSError (EAGAIN): it is so already.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_left_behind: int = _MOST_LEFT_BEHIND) -> None:
+        self._most_left_behind = most_left_behind
         self._thread = _Thread()
-        self._left_behind = 0
+        self._left_behind: list[_Thread] = []
 
     def look(self, work: Callable[[], _T]) -> _T:
         """What the look finds. HeldUpError; OSError: /proc cannot be read. Blocks."""
         while True:
-            future = self._thread.submit(work)
+            future = self._free_thread().submit(work)
             while not self._thread.is_held_up:
                 try:
                     return future.result(_ASKED_EVERY_S)
                 except TimeoutError:
                     if future.done():
                         raise
-            self._leave_behind()
 
     async def look_beside(self, work: Callable[[], _T]) -> _T:
         """The same, beside the event loop."""
         import asyncio  # not for a guardian: it has no loop, and would start a third later
 
         while True:
-            future = asyncio.wrap_future(self._thread.submit(work))
+            future = asyncio.wrap_future(self._free_thread().submit(work))
             while not self._thread.is_held_up:
                 done, _ = await asyncio.wait({future}, timeout=_ASKED_EVERY_S)
                 if done:
                     return future.result()
-            self._leave_behind()
 
     def close(self) -> None:
         """No more looks are asked for."""
         self._thread.close()
 
-    def _leave_behind(self) -> None:
-        if self._left_behind >= _MOST_LEFT_BEHIND:
-            raise HeldUpError(f"{self._left_behind} processes hold up whoever looks at them")
-        thread = _Thread()
-        self._left_behind += 1
-        self._thread.close()
-        self._thread = thread
+    def _free_thread(self) -> _Thread:
+        """One that is held up is left behind, and ends once nothing holds it up."""
+        if self._thread.is_held_up:
+            self._left_behind = [thread for thread in self._left_behind if thread.is_there]
+            if len(self._left_behind) >= self._most_left_behind:
+                raise HeldUpError(f"{len(self._left_behind)} processes hold up whoever looks at them")
+            thread = _Thread()
+            self._thread.close()
+            self._left_behind.append(self._thread)
+            self._thread = thread
+        return self._thread
