@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from common.clock import Clock, SystemClock
@@ -22,7 +22,7 @@ from common.connections import open_etcd, open_runlog
 from common.errors import ConfigError, ConflictError, InvalidInputError
 from common.etcd import EtcdClient, check_access
 from common.process import failpoints
-from common.process.lifecycle import Stop, gain_no_privileges, run, run_loops
+from common.process.lifecycle import Stop, gain_no_privileges, is_done_before, run, run_loops
 from common.process.logs import configure_logging
 from common.process.runtime import collect_rarely, leave_alone_what_is_read
 from common.process.threads import can_start_threads
@@ -94,8 +94,15 @@ async def _work(
         open_runlog(config) as runlog,
     ):
         agent = Agent(config, data, client, runlog, clock, trust)
-        async with agent.parts.guardian, agent.parts.launcher:
-            await agent.prepare()  # first: what a killed worker has left running does not wait for an etcd that is away
+        async with AsyncExitStack() as entered:
+            # The guardian of a former life may take as long as the longest killGraceSeconds.
+            if not await is_done_before(stop.requested, entered.enter_async_context(agent.parts.guardian)):
+                return
+            await entered.enter_async_context(agent.parts.launcher)
+            # First: what a killed worker has left running does not wait for an etcd that is away. Nobody else ends it,
+            # so a stop that does not hurry waits for it.
+            if not await is_done_before(stop.hurry, agent.prepare()):
+                return
             if not await can_start_threads(stop.requested):  # once more: that took its time, and now grpc needs some
                 return
             await check_access(client, permissions.of_worker(config.key_prefix))

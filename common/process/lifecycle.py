@@ -34,6 +34,12 @@ async def until_first(*works: Coroutine[Any, Any, object]) -> None:
     await _side_by_side(works, asyncio.FIRST_COMPLETED)
 
 
+async def is_done_before(event: asyncio.Event, work: Coroutine[Any, Any, object]) -> bool:
+    """Runs the work to its end, or until the event comes: then it is cancelled, and False returned."""
+    await until_first(work, event.wait())
+    return not event.is_set()
+
+
 async def until_all(*works: Coroutine[Any, Any, None]) -> None:
     """Runs them side by side until all have ended, or the first one fails; then likewise."""
     await _side_by_side(works, asyncio.FIRST_EXCEPTION)

@@ -138,6 +138,17 @@ class GuardianLink:
 
     async def __aenter__(self) -> Self:
         """Once it guards; one that is still ending what a former worker has left is waited for."""
+        try:
+            await self._wait_until_guarding()
+        except BaseException:
+            if self._child is not None:
+                self._child.kill()  # it guards nothing, and would wait for the lock by itself
+            await self.__aexit__(None, None, None)
+            raise
+        self._entered = True
+        return self
+
+    async def _wait_until_guarding(self) -> None:
         self._begin()
         began, is_logged = self._clock.monotonic(), False
         while not self.guarding:
@@ -156,8 +167,6 @@ class GuardianLink:
                     await self._ready.wait()
             except TimeoutError:
                 continue
-        self._entered = True
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
