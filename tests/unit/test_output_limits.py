@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 
 import pytest
 
@@ -115,6 +116,17 @@ def test_cuts_more_where_what_is_not_text_would_be_too_large_for_the_log_store(b
     assert len(text) - len(mark[0]) + int(mark[1].replace(",", "")) == printed
     assert output.truncated
     assert output.printed == printed
+
+
+def test_what_is_too_large_is_cut_before_it_is_made_text() -> None:
+    output = kept(8 << 20, b"\xff" * (8 << 20))
+    tracemalloc.start()
+    try:
+        output.text()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * MOST_TEXT_BYTES
 
 
 def test_keeps_as_much_text_as_the_limit_says() -> None:

@@ -13,6 +13,7 @@ _NUL = "\0"
 _NUL_SHOWN = "\N{SYMBOL FOR NULL}"
 _LONGEST_SEQUENCE = 4
 _ROOM_FOR_MARK = 64
+_SAMPLES, _SAMPLE_SIZE = 64, 4_096
 
 
 class Output:
@@ -87,9 +88,10 @@ class Output:
         whole and counted with them. More is cut where the text would be too large for the log store, which it can be
         where much of it is not text: most of such bytes take three.
         """
-        text = self._text()
         kept = len(self._head) + len(self._tail)
-        if kept * _LONGEST_SHOWN <= MOST_TEXT_BYTES or len(text.encode()) <= MOST_TEXT_BYTES:
+        if kept * _LONGEST_SHOWN <= MOST_TEXT_BYTES:
+            return self._text()
+        if self._size_by_samples() <= MOST_TEXT_BYTES and len((text := self._text()).encode()) <= MOST_TEXT_BYTES:
             return text
         limit = MOST_TEXT_BYTES // _LONGEST_SHOWN - _ROOM_FOR_MARK
         both = self._head + self._tail
@@ -97,6 +99,12 @@ class Output:
         self._tail_limit = limit - self._head_limit
         self._head, self._tail = both[: self._head_limit], both[-self._tail_limit :]
         return self._text()
+
+    def _size_by_samples(self) -> int:
+        """Of the text, roughly: to decode all of it and then cut it takes a quarter of a second where it is no text."""
+        kept = self._head + self._tail
+        samples = b"".join(kept[at : at + _SAMPLE_SIZE] for at in range(0, len(kept), len(kept) // _SAMPLES))
+        return len(as_text(samples).encode()) * len(kept) // len(samples)
 
     def _text(self) -> str:
         if not self.truncated:
