@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,3 +50,24 @@ def test_output_waits_only_where_it_may_be_the_beginning_of_a_value() -> None:
 
 def test_value_that_begins_like_another_is_hidden_whole() -> None:
     assert masked([b"pass", b"password"], [b"my pass", b"word and pass"]) == b"my *** and ***"
+
+
+def test_bytes_that_begin_like_a_long_value_are_not_looked_at_one_by_one() -> None:
+    """A place that is looked at copies what follows it."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _what: object) -> None:
+        nonlocal calls
+        calls += event == "c_call"
+
+    for value in (b"-" + b"x" * 65_535, b"-" * 1_000 + b"x" * 64_536):
+        mask, printed = Mask([value]), b"-" * 65_000 + b"|" + b"-" * 500
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            told = mask.feed(printed)
+        finally:
+            sys.setprofile(before)
+        assert calls < 500
+        assert told + mask.end() == printed
+        assert masked([value], [printed[:-7], value[:9], value[9:], printed]) == printed[:-7] + b"***" + printed

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 SHOWN: Final = b"***"
+_FIRST: Final = 32
+"""Bytes of a value by which its beginning is found."""
+_MOST_TRIED: Final = 32
 
 
 class Mask:
@@ -45,8 +48,18 @@ class Mask:
 
 
 def _begun(value: bytes, data: bytes) -> int:
-    """How many bytes at the end are the beginning of this value, and not all of it."""
-    start = data.find(value[0], max(0, len(data) - len(value) + 1))
+    """How many bytes at the end are the beginning of this value, and not all of it.
+
+    More where they look like it in too many places, as a row of dashes does for a long key: each place that is looked
+    at copies all that follows it.
+    """
+    first, tried = value[:_FIRST], 0
+    start = data.find(first, max(0, len(data) - len(value) + 1))
+    while start >= 0:
+        if tried >= _MOST_TRIED or value.startswith(data[start:]):
+            return len(data) - start
+        start, tried = data.find(first, start + 1), tried + 1
+    start = data.find(value[0], max(0, len(data) - len(first) + 1))
     while start >= 0 and not value.startswith(data[start:]):
         start = data.find(value[0], start + 1)
     return 0 if start < 0 else len(data) - start
