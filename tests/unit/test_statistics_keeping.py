@@ -59,11 +59,13 @@ class Store:
 
     async def roll_up_statistics(self, before_day: int) -> bool:
         self.before.add(before_day)
+        self.clock.advance(self.step_ms)
         self.to_roll_up -= 1
         return self.to_roll_up >= 0
 
     async def forget_statistics(self, before_day: int, *, limit: int) -> int:
         self.before.add(before_day)
+        self.clock.advance(self.step_ms)
         done = min(limit, self.to_forget)
         self.to_forget -= done
         return done
@@ -119,6 +121,20 @@ async def test_a_pass_begins_no_other_hour_once_it_has_taken_a_minute() -> None:
     await store.keeping().count()
     newest = store.clock.wall_ms() // HOUR_MS
     assert store.put[3:] == [newest, newest - 3, newest - 4]
+
+
+async def test_days_that_end_are_rolled_up_and_forgotten_a_minute_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def rest(_: float) -> None:
+        pass
+
+    monkeypatch.setattr("worker.lead.statistics.asyncio.sleep", rest)
+    store = Store(to_roll_up=10, to_forget=5 * STEP)
+    store.filled, store.step_ms = set(), 15_000
+    left = []
+    for _ in range(4):
+        await store.keeping().count()
+        left.append((max(store.to_roll_up, 0), store.to_forget // STEP))
+    assert left == [(6, 4), (2, 3), (0, 2), (0, 0)]
 
 
 async def test_a_newest_hour_that_takes_longer_than_a_minute_keeps_no_other_from_being_counted_again() -> None:

@@ -24,7 +24,9 @@ _log = logging.getLogger(__name__)
 STEP: Final = 500
 """Records in one step; or documents, of those that are too old."""
 COUNT_EVERY_S: Final = 60.0
-"""From the end of a pass to the beginning of the next; a pass begins no third hour after as long."""
+"""From the end of a pass to the beginning of the next; a pass begins no third hour after as long, and rolls up for as
+long at most: the next one goes on.
+"""
 KEPT_DAYS: Final = 400
 """Of counts, whatever records are kept."""
 _REST: Final = 20.0
@@ -86,10 +88,13 @@ class StatisticsKeeping:
         hours = range(now_ms // HOUR_MS, (today - ROLLED_UP_DAYS) * 24 - 1, -1)
         failure = await self._count_due(hours, counted, now_ms)
         await self._store.put_counted_hours({hour: at_ms for hour, at_ms in counted.items() if hour in hours})
+        ends_s = self._clock.monotonic() + COUNT_EVERY_S
         while await self._rested(self._store.roll_up_statistics(today - ROLLED_UP_DAYS)):
-            pass
+            if self._clock.monotonic() >= ends_s:
+                break
         while not self._is_clock_off():
-            if await self._rested(self._store.forget_statistics(today - KEPT_DAYS, limit=STEP)) < STEP:
+            forgotten = await self._rested(self._store.forget_statistics(today - KEPT_DAYS, limit=STEP))
+            if forgotten < STEP or self._clock.monotonic() >= ends_s:
                 break
         if failure is not None:
             raise failure
