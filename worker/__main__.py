@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from common.clock import Clock, SystemClock
 from common.configuration.config import WorkerConfig
@@ -31,7 +32,7 @@ from common.protocol.signatures import Trust
 from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
 from worker.identity import alone_on_this_machine, locked_directory
-from worker.launcher.accounts import is_undecided
+from worker.launcher.accounts import is_undecided, lacking_capabilities
 from worker.metrics import Counts, MetricsPort
 from worker.record.spool import SpoolError
 
@@ -62,6 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if is_undecided(config.allowed_users, config.default_user):
         remedy = "set defaultUser, and in allowedUsers those that jobs may name"
         _log.warning("commands may run as root here: %s", remedy, extra={"action": "config.note"})
+    own_status = Path("/proc/self/status").read_text()
+    if lacking := lacking_capabilities(config.allowed_users, config.default_user, own_status):
+        what = "commands of other users, or what they leave behind, cannot all be started or ended: this process lacks"
+        _log.warning("%s %s", what, ", ".join(lacking), extra={"action": "config.note"})
     if config.no_new_privileges:
         gain_no_privileges()
     os.umask(0o077)  # records and outputs are for no other user; commands have a umask of their own

@@ -7,7 +7,15 @@ import pwd
 
 import pytest
 
-from worker.launcher.accounts import Account, Accounts, Credentials, RefusedUserError, is_undecided, isolates
+from worker.launcher.accounts import (
+    Account,
+    Accounts,
+    Credentials,
+    RefusedUserError,
+    is_undecided,
+    isolates,
+    lacking_capabilities,
+)
 
 OWN = pwd.getpwuid(os.geteuid()).pw_name
 NOBODY = pwd.getpwnam("nobody")
@@ -110,3 +118,23 @@ def test_a_worker_of_root_asks_as_whom_commands_run_unless_somebody_has_decided_
 ) -> None:  # fmt: skip
     monkeypatch.setattr(os, "geteuid", lambda: euid)
     assert (is_undecided(allowed, default), isolates(allowed, default)) == (undecided, isolated)
+
+
+@pytest.mark.parametrize(
+    ("euid", "allowed", "default", "held", "lacking"),
+    [
+        (0, ("nobody",), None, "000001ffffffffff", []),
+        (0, ("nobody",), None, "00000000a80425fb", ["CAP_SYS_PTRACE"]),  # as Docker gives them
+        (0, (), "nobody", "00000000000000c0", ["CAP_CHOWN", "CAP_KILL", "CAP_SYS_PTRACE"]),
+        (0, ("root",), None, "0000000000000000", []),
+        (0, (), None, "0000000000000000", []),
+        (1000, ("nobody",), None, "0000000000000000", []),
+    ],
+)
+def test_capabilities_are_missed_only_where_commands_may_run_as_other_users(
+    monkeypatch: pytest.MonkeyPatch, euid: int, allowed: tuple[str, ...], default: str | None, held: str,
+    lacking: list[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    status = f"Name:\tpython\nCapPrm:\t000001ffffffffff\nCapEff:\t{held}\nCapBnd:\t000001ffffffffff\n"
+    assert lacking_capabilities(allowed, default, status) == lacking

@@ -15,7 +15,12 @@ import os
 import pwd
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
+
+NEEDED_CAPABILITIES: Final = {"CAP_CHOWN": 0, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7, "CAP_SYS_PTRACE": 19}
+"""Of a worker whose commands run as other users: to give them their output, to end them, to become them, to find what
+they started (by its environment). By number, as Linux has it.
+"""
 
 
 class RefusedUserError(Exception):
@@ -115,6 +120,17 @@ def isolates(allowed: Collection[str], default: str | None) -> bool:
 def is_undecided(allowed: Collection[str], default: str | None) -> bool:
     """Whether commands run as root for want of a configured user; root that is named there is a decision."""
     return os.geteuid() == 0 and not (allowed or default)
+
+
+def lacking_capabilities(allowed: Collection[str], default: str | None, status: str) -> list[str]:
+    """Those without which commands of other users cannot all be started and ended, where there may be such commands.
+
+    ``status``: /proc/self/status of this process.
+    """
+    if os.geteuid() != 0 or not {*allowed, default} - {"root", None}:
+        return []
+    held = int(status.partition("\nCapEff:")[2].split(maxsplit=1)[0], 16)
+    return [name for name, bit in NEEDED_CAPABILITIES.items() if not held >> bit & 1]
 
 
 def _home(entry: pwd.struct_passwd) -> str:
