@@ -16,6 +16,7 @@ from worker.launcher.accounts import (
     isolates,
     lacking_capabilities,
 )
+from worker.launcher.unstartable import Attempt
 
 OWN = pwd.getpwuid(os.geteuid()).pw_name
 NOBODY = pwd.getpwnam("nobody")
@@ -138,3 +139,14 @@ def test_capabilities_are_missed_only_where_commands_may_run_as_other_users(
     monkeypatch.setattr(os, "geteuid", lambda: euid)
     status = f"Name:\tpython\nCapPrm:\t000001ffffffffff\nCapEff:\t{held}\nCapBnd:\t000001ffffffffff\n"
     assert lacking_capabilities(allowed, default, status) == lacking
+
+
+def test_who_cannot_become_a_user_is_told_every_capability_that_this_takes() -> None:
+    attempt = Attempt(
+        arguments=("true",), is_shell=False, worker="w1", user="nobody", is_other_user=True, directory="/",
+        named_by=None, path="/usr/bin",
+    )  # fmt: skip
+    assert str(attempt.why_not(PermissionError(1, "Operation not permitted"), "user")) == (
+        'worker w1 cannot become user "nobody": [Errno 1] Operation not permitted: it needs the capabilities '
+        "CAP_CHOWN, CAP_KILL, CAP_SETGID, CAP_SETUID, CAP_SYS_PTRACE"
+    )

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from worker.launcher.accounts import NEEDED_CAPABILITIES
+
 SHORT_OF: Final[Mapping[int | None, str]] = {
     errno.EAGAIN: "processes (ulimit -u, or the limit of its container)",
     errno.ENOMEM: "memory",
@@ -92,7 +94,7 @@ class Attempt:
         if step == "user":
             return UnstartableError(
                 f'worker {self.worker} cannot become user "{self.user}": {error}: it needs the capabilities '
-                "CAP_SETUID and CAP_SETGID"
+                + ", ".join(NEEDED_CAPABILITIES)
             )
         if step == "directory":
             what, remedy = self._directory_fault(error)
