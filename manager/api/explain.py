@@ -19,6 +19,7 @@ from manager.api.schemas import text
 from manager.http.queries import Meaning, Query, single
 from manager.parts import PARTS, Parts, answer
 from manager.use_cases.access_records import AccessRecords
+from manager.use_cases.channels import admin_alone_saves
 
 _PATH: Final = "/api/v1/access/explain"
 _NEEDED: Final = "user:NAME, group:NAME, service:NAME, uid:NUMBER or gid:NUMBER"
@@ -105,11 +106,17 @@ async def _job(parts: Parts, name: str) -> dict[str, Any]:
     bindings = await parts.access_records.bindings()
     users = {one.name: one for one in (held.user for held in (await parts.access_records.users()).values())}
     reaching = [held for held in bindings.held if held.binding.grant.labels.matches(labels)]
+    services = {held.binding.subject for held in reaching if held.binding.subject.kind is SubjectKind.SERVICE}
+    accounts = {Subject(SubjectKind.USER, name): user for name, user in users.items()} | {
+        subject: await _account(parts.access_records, subject) for subject in services
+    }
+    for_admins = admin_alone_saves(name, parts.watching.notices.channels)
     return {
         "job": name, "labels": dict(labels), "warnings": warnings,
         "who": [
             {
-                **binding_view(held.binding, held.kv.value), **_may(held.binding.grant, spec),
+                **binding_view(held.binding, held.kv.value),
+                **_may(held.binding.grant, spec, accounts.get(held.binding.subject), for_admins),
                 "users": _people(held.binding.subject, users),
             }
             for held in sorted(reaching, key=lambda held: (held.binding.subject, held.binding.id))
@@ -117,19 +124,32 @@ async def _job(parts: Parts, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _may(grant: Grant, spec: JobSpec | None) -> dict[str, Any]:
-    """What one binding allows with the job as it is; None: it cannot be read, so no user saves it as it is."""
+def _may(
+    grant: Grant, spec: JobSpec | None, account: User | Service | None, for_admins: str | None
+) -> dict[str, Any]:  # fmt: skip
+    """What one binding allows with the job as it is; None: it cannot be read, so no user saves it as it is.
+
+    ``account``: whose binding it is; one that is disabled may nothing. ``for_admins``: why editors may not save it;
+    None: they may.
+    """
+    if account is not None and account.disabled:
+        nothing = dict.fromkeys(("see", "run", "change", "saveAsItIs"), False)
+        return {"may": nothing, "why": f"{account.name} is disabled"}
     edits = grant.role.covers(Role.EDITOR)
     unfit = grant.unfit(spec) if edits and spec is not None else None
+    if edits and not grant.role.covers(Role.ADMIN):
+        unfit = unfit or for_admins
     fits = edits and spec is not None and unfit is None
     may = {"see": True, "run": grant.role.covers(Role.OPERATOR), "change": edits, "saveAsItIs": fits}
     return {"may": may, "why": unfit}
 
 
 def _people(subject: Subject, users: Mapping[str, User]) -> list[str]:
-    """The users known here that are meant; of a large group the first hundred."""
+    """The users known here that are meant, and are not disabled; of a large group the first hundred."""
     if subject.kind is SubjectKind.USER:
-        return [subject.name]
+        user = users.get(subject.name)
+        return [] if user is not None and user.disabled else [subject.name]
     if subject.kind is SubjectKind.GROUP:
-        return sorted(name for name, user in users.items() if subject in user.subjects)[:_MOST_MEMBERS]
+        members = (name for name, user in users.items() if subject in user.subjects and not user.disabled)
+        return sorted(members)[:_MOST_MEMBERS]
     return []

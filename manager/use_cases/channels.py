@@ -126,12 +126,10 @@ class NamedChannels:
         check(list(self._problems(spec, channels)))
         if is_new:
             self.check_made_or_deleted(spec.name, rights, channels)
-        elif not (rights.may(Role.ADMIN, before) and rights.may(Role.ADMIN, spec.labels)):
-            for channel in _run_by(spec.name, channels):
-                raise ForbiddenError(
-                    f"job {spec.name} gets the messages of channel {channel}: saving it needs the role admin on it, as "
-                    "it is and as it becomes; ask an administrator of etcron"
-                )
+        elif (why := admin_alone_saves(spec.name, channels)) is not None and not (
+            rights.may(Role.ADMIN, before) and rights.may(Role.ADMIN, spec.labels)
+        ):
+            raise ForbiddenError(why)
 
     def check_made_or_deleted(self, job: str, rights: Rights, channels: Mapping[str, Channel]) -> None:
         """ForbiddenError: a command channel runs what has this name, and the caller does not administer everything.
@@ -157,6 +155,16 @@ class NamedChannels:
                 message = f"channel {one.to} may be used by jobs with {allowed} alone"
                 remedy = "give the job such labels, or name another channel"
                 yield Problem(field=field, message=message, remedy=remedy)
+
+
+def admin_alone_saves(job: str, channels: Mapping[str, Channel]) -> str | None:
+    """Why editors of a job may not save it; None: they may."""
+    for channel in _run_by(job, channels):
+        return (
+            f"job {job} gets the messages of channel {channel}: saving it needs the role admin on it, as it is and as "
+            "it becomes; ask an administrator of etcron"
+        )
+    return None
 
 
 def _run_by(job: str, channels: Mapping[str, Channel]) -> list[str]:

@@ -16,6 +16,7 @@ from common.protocol.txn import KeyValue
 from manager.use_cases.records import Records
 from tests.support.access import Accessing, kept_of
 from tests.support.managing import Managed, Place, managing, problem_of
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -618,6 +619,40 @@ async def test_explains_who_may_touch_a_job_by_its_labels(one: Desk) -> None:
     assert who["user:carol"]["may"] == {"see": True, "run": False, "change": False, "saveAsItIs": False}
     assert who["user:root"]["may"]["saveAsItIs"]
     assert said["labels"] == {"team": "db"}
+
+
+async def test_who_is_disabled_may_not_touch_a_job(one: Desk) -> None:
+    saved = await one.manager.http.put(
+        f"{API}/jobs/backup", json={"command": "true", "cronExpr": "@daily"}, headers=one.root
+    )
+    assert saved.status == 201, await saved.text()
+    await one.access.user("alice", groups=["dba"])
+    await one.access.user("left", Role.EDITOR, groups=["dba"])
+    await one.access.service("ci", Role.OPERATOR)
+    await one.access.bind("group:dba", Role.EDITOR)
+    for path in ("/users/left", "/services/ci"):
+        await one.ask("PATCH", path, {"disabled": True})
+    said = await one.ask("GET", "/access/explain?job=backup")
+    who = {binding["subject"]: binding for binding in said["who"]}
+    assert who["group:dba"]["users"] == ["alice"]
+    assert who["user:left"]["users"] == []
+    for subject, name in (("user:left", "left"), ("service:ci", "ci")):
+        assert set(who[subject]["may"].values()) == {False}
+        assert who[subject]["why"] == f"{name} is disabled"
+
+
+async def test_editors_do_not_save_a_job_that_gets_the_messages_of_a_channel(one: Desk) -> None:
+    spec = {"command": "true", "cronExpr": "@daily"}
+    saved = await one.manager.http.put(f"{API}/jobs/teller", json=spec, headers=one.root)
+    assert saved.status == 201, await saved.text()
+    await one.access.user("eve", Role.EDITOR)
+    await one.ask("POST", "/channels", {"name": "ops", "kind": "command", "job": "teller"}, status=201)
+    await wait_until(lambda: "ops" in one.manager.parts.watching.notices.channels, description="it is known")
+    who = {binding["subject"]: binding for binding in (await one.ask("GET", "/access/explain?job=teller"))["who"]}
+    assert {subject: binding["may"]["saveAsItIs"] for subject, binding in who.items()} == {
+        "user:eve": False, "user:root": True,
+    }  # fmt: skip
+    assert "gets the messages of channel ops" in who["user:eve"]["why"]
 
 
 async def test_nobody_saves_a_job_as_it_is_that_cannot_be_read(one: Desk) -> None:
