@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _TAKEN: Final = frozenset({
     "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "host", "origin",
-    "transfer-encoding", "x-etcron", "x-etcron-proxy-secret", "x-etcron-session", "x-forwarded-for",
+    "transfer-encoding", "x-etcron", "x-etcron-proxy-secret", "x-etcron-session", "x-etcron-unattended",
+    "x-forwarded-for",
 })  # fmt: skip
 
 

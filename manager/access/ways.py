@@ -7,6 +7,8 @@
                                                      which it keeps where only pages of this manager can read it;
                                                      a session opened without TLS needs it over TLS, too
     X-Etcron: 1                                      on what changes something by cookie: a form cannot send it
+    X-Etcron-Unattended: 1                           on what a page asks by itself while nobody touches it: no use of
+                                                     the session, which is over once it is idle
 
 A credential that is given twice is refused: two readers of the request might not mean the same one.
 """
@@ -29,6 +31,7 @@ from manager.http.guards import READ_ONLY
 
 SECOND: Final = "X-Etcron-Session"
 OURS: Final = "X-Etcron"
+UNATTENDED: Final = "X-Etcron-Unattended"
 SESSION: Final = web.RequestKey("session", Versioned[LoginSession])
 """The session by which a call came."""
 _EVENTS: Final = "/api/v1/events"
@@ -87,7 +90,7 @@ class CookieWay:
         if request.method not in READ_ONLY and request.headers.get(OURS) != "1":
             raise ForbiddenError(f"{OURS}: is missing; a page that changes something by a cookie sends {OURS}: 1")
         request[SESSION] = held
-        if request.path != _EVENTS:
+        if request.path != _EVENTS and request.headers.get(UNATTENDED) != "1":
             self._used(held)
         return identity
 

@@ -117,3 +117,34 @@ def test_token_that_is_shown_once_stays_when_another_user_logs_in() -> None:
       tell({ secret: "of bob", owner: "bob" });
       return went;"""
     assert told(script) == []
+
+
+def test_page_that_nobody_touches_says_so_of_what_it_asks_by_itself() -> None:
+    told = evaluate("""
+      globalThis.window = globalThis;
+      let now = 0;
+      performance.now = () => now;
+      const sent = [];
+      globalThis.sessionStorage = { getItem: () => null };
+      globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} removeEventListener() {} };
+      const { get } = await js("api.js");
+      globalThis.fetch = async (url, { headers }) => {
+        sent.push("X-Etcron-Unattended" in headers);
+        return { ok: true, status: 200, text: async () => "{}" };
+      };
+      const asks = async (at, event) => {
+        now = at;
+        if (event) document.dispatchEvent(event);
+        await get("/alerts");
+      };
+      document.getElementById = () => null;
+      const moved = (by) => Object.assign(new Event("pointermove"), { movementX: by, movementY: 0 });
+      await asks(59_000);
+      await asks(61_000);
+      await asks(62_000, moved(0));
+      await asks(63_000, moved(1));
+      await asks(124_000);
+      await asks(125_000, new Event("keydown"));
+      return sent;
+    """)
+    assert told == [False, True, True, False, True, False]

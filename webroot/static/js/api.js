@@ -13,6 +13,16 @@ const ASKS = /^\/(login|jobs\/check|schedule\/preview|forecast\/spread|crontab\/
 /** What a manager says of a call that may have been carried out, or is going on. */
 const IN_DOUBT = ["timeout", "idempotency-in-progress", "internal-error"];
 
+/** For so long after a key or a movement somebody is in front of the page; what it asks by itself afterwards is no use of the session. */
+const ATTENDED_MS = 60_000;
+let touchedMs = performance.now();
+for (const what of ["keydown", "pointerdown", "pointermove", "wheel"]) {
+  document.addEventListener(what, (/** @type {any} */ event) => {
+    const hasMoved = what !== "pointermove" || event.movementX || event.movementY; // browsers also tell that the page moved beneath
+    if (hasMoved) touchedMs = performance.now();
+  }, { capture: true, passive: true });
+}
+
 /** @typedef {{field: string, message: string, remedy: string}} FieldError */
 
 export class ApiError extends Error {
@@ -105,7 +115,8 @@ async function sendOnce(method, path, { body, headers = {}, signal }) {
 /** What forms and pages of other ports cannot send. @param {string} method @returns {Record<string, string>} */
 function ours(method) {
   const second = secret();
-  return { ...(method === "GET" ? {} : { "X-Etcron": "1" }), ...(second ? { "X-Etcron-Session": second } : {}) };
+  const isAttended = performance.now() < touchedMs + ATTENDED_MS;
+  return { ...(method === "GET" ? {} : { "X-Etcron": "1" }), ...(isAttended ? {} : { "X-Etcron-Unattended": "1" }), ...(second ? { "X-Etcron-Session": second } : {}) };
 }
 
 /** How long the rest of it takes is the network's affair. @param {string} url @param {RequestInit} request @param {AbortSignal} [signal] */
