@@ -31,7 +31,7 @@ class Query:
     def read(cls, request: web.Request, *, takes_others: bool = False, clashes: Iterable[Problem] = ()) -> Self:
         """What a query says; InvalidInputError with every mistake, also those between parameters (`clashes`).
 
-        `takes_others`: a name that is not known is no mistake.
+        `takes_others`: a name that is not known is no mistake, nor one that is given twice.
         """
         given, taken, made = request.query, cls._taken(), cls()
         names = [name for name, _, _ in taken.values()]
@@ -41,8 +41,12 @@ class Query:
             remedy = f"did you mean {meant}?" if (meant := nearest(name, names)) else known
             problems.append(Problem(field=name[:80], message="is not a parameter of this call", remedy=remedy))
         for attribute, (name, parameter, _) in taken.items():
+            texts = given.getall(name, [])
+            if len(texts) > 1 and parameter.schema.get("type") != "array" and not takes_others:
+                problems.append(Problem(field=name, message=f"is given {len(texts):,} times", remedy="give each once"))
+                continue
             try:
-                setattr(made, attribute, parameter.read(given.getall(name, [])))
+                setattr(made, attribute, parameter.read(texts))
             except PydanticCustomError as error:
                 problems += faults_within(name, error)
         check([*problems, *clashes])

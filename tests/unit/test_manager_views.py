@@ -112,6 +112,12 @@ def test_every_mistake_of_a_query_is_told_at_once() -> None:
     assert raised.value.problems[0].remedy == "did you mean from?"
 
 
+def test_parameter_of_one_value_that_is_given_twice_is_a_mistake() -> None:
+    with pytest.raises(InvalidInputError) as raised:
+        Asked.read(make_mocked_request("GET", "/?n=1&cursor=a&n=1"))
+    assert [(one.field, one.message) for one in raised.value.problems] == [("n", "is given 2 times")]
+
+
 def test_form_with_more_fields_hints_at_an_unescaped_ampersand() -> None:
     with pytest.raises(InvalidInputError, match="--data-urlencode"):
         form_job({"job": '{"command":"a ', " b": ""})
