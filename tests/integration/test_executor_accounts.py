@@ -45,6 +45,12 @@ async def test_may_write_to_its_own_output_by_name() -> None:
     assert (outcome.verdict, outcome.output) == (Verdict.SUCCESS, "out\nerr\n")
 
 
+async def test_may_not_read_its_own_output_for_a_reader_may_hold_it_up() -> None:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
+        outcome = await runs.outcome_of("chmod 666 /dev/stdout; exec 3</dev/stdout; echo read", user="nobody")
+    assert (outcome.verdict, outcome.output.count("enied"), "read\n" in outcome.output) == (Verdict.FAILED, 1, False)
+
+
 async def test_environment_of_the_job_is_never_roots() -> None:
     async with executing(allowed_users=["nobody", "root"]) as runs:
         outcome = await runs.outcome_of(

@@ -146,6 +146,19 @@ async def test_command_that_holds_its_pipe_up_holds_up_itself_alone() -> None:
     assert [(one.verdict, one.output) for one in ended] == [(Verdict.KILLED, "hello\n")] * 2
 
 
+async def test_ends_of_runs_wait_for_no_output_where_no_more_may_be_left_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.run.output_reader._MOST_HELD_UP", 1)
+    async with executing() as runs:
+        held_up = [await runs.running((sys.executable, "-I", "-S", "-c", HELD_UP, "daemon")) for _ in range(2)]
+        for run_id in held_up:
+            assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
+        outcome = await runs.outcome_of("while :; do echo x; sleep 0.01; done", timeout_s=1)
+        assert outcome.verdict is Verdict.TIMEOUT
+        assert await end_leftovers(runs.instance, 1, SystemClock()) == []
+
+
 async def test_daemon_that_holds_the_pipe_up_does_not_hold_the_run() -> None:
     async with executing() as runs:
         outcome = await runs.outcome_of((sys.executable, "-I", "-S", "-c", HELD_UP, "daemon"))

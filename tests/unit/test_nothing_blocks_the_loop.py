@@ -52,7 +52,7 @@ KNOWN: Final = {
     "manager/http/errors.py": INSTALLED,
     "manager/console/assets.py": INSTALLED, "manager/console/pages.py": INSTALLED, "manager/wiring.py": START,
     "worker/secrets.py": THREAD, "common/process/disk.py": THREAD, "common/process/secret_files.py": THREAD,
-    "worker/identity.py": START,
+    "worker/identity.py": START, "worker/__main__.py main": START,
     "worker/record/delivery.py set_aside": THREAD,
     "worker/record/spool.py": THREAD, "worker/record/spool_segments.py": THREAD,
     "worker/run/running.py reap": KERNEL, "worker/run/output_reader.py waits": KERNEL,

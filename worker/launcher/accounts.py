@@ -17,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Self
 
-NEEDED_CAPABILITIES: Final = {"CAP_CHOWN": 0, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7, "CAP_SYS_PTRACE": 19}
+NEEDED_CAPABILITIES: Final = {"CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7, "CAP_SYS_PTRACE": 19}
 """Of a worker whose commands run as other users: to give them their output, to end them, to become them, to find what
 they started (by its environment). By number, as Linux has it.
 """

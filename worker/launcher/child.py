@@ -91,7 +91,8 @@ class ChildStart:
             if (ready := self._ready) is None:
                 ready = self._ready = _Ready.of(request, self._accounts.of(request.user))
             if (other := ready.account.other) is not None:
-                os.fchown(self._output, other.uid, other.gid)  # else it could not open /dev/stdout and /dev/stderr
+                # It opens /dev/stdout and /dev/stderr, to write: who reads there could hold up the worker's reading.
+                os.fchmod(self._output, 0o222)
                 os.setgroups(other.groups)
                 os.setresgid(other.gid, other.gid, other.gid)
                 os.setresuid(other.uid, other.uid, other.uid)

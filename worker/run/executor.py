@@ -43,10 +43,10 @@ from worker.launcher.unstartable import (
 )
 from worker.machine.process_group import ProcessGroup, kernel_has_group_pidfds
 from worker.machine.processes import is_only_forked
-from worker.run.output_reader import OutputReader, is_written_to
+from worker.run.output_reader import OutputReader
 from worker.run.resources import MemoryWatch, look_at
 from worker.run.run_watch import RunWatch
-from worker.run.running import EndDates, OwnPeak, Running, read_chunk, reap
+from worker.run.running import EndDates, OwnPeak, Running, reap
 from worker.run.spawner import AskLauncherError, Spawner, Start, Turn
 from worker.run.sweeper import Remains, Sweeper
 
@@ -430,18 +430,16 @@ class Executor:
     def _on_output(self, run: Running) -> None:
         """Take one pipe's worth, then let others have their turn."""
         assert run.pipe is not None, "it is watched"
-        if is_written_to(run.pipe):
-            self._run_watch.forget(run.pipe)
-            self._outputs.read(run, functools.partial(self._on_chunk, run))
-        elif (chunk := read_chunk(run.pipe)) == b"":
-            self._close_pipe(run)  # the run goes on until it exits
-        else:
-            run.take(chunk or b"")
+        self._run_watch.forget(run.pipe)
+        self._outputs.read(run, functools.partial(self._on_chunk, run))
 
     def _on_chunk(self, run: Running, chunk: bytes | None) -> None:
         run.take(chunk or b"")
         if run.pipe is None:
             return  # it is being closed
+        if chunk == b"":
+            self._close_pipe(run)  # the run goes on until it exits
+            return
         try:
             self._run_watch.output_of(run, run.pipe)
         except OSError:
@@ -453,10 +451,10 @@ class Executor:
             if self._runs.get(run.launch.run_id) is not run or run.group.pidfd is None:
                 continue  # it has been seen to while others were reported
             self._run_watch.forget(run.group.pidfd)
-            if run.stop_order is not None:
+            if run.stop_order is not None and run.group.leader_exited():
                 self._sweeper.look_soon()
-                continue
-            if not self._reap(run):
+            elif run.stop_order is not None or not self._reap(run):
+                # Another process traces it: its exit is not ours yet.
                 self._loop.call_later(_WATCH_AGAIN_AFTER_S, self._watch, run)
             elif run.group.send(0):
                 self._sweep(run)
@@ -493,6 +491,8 @@ class Executor:
         self._on_stuck(remains.run_id)
 
     def _finish(self, run: Running, survivors: Sequence[int] = ()) -> None:
+        if self._runs.get(run.launch.run_id) is not run:
+            return  # it was stuck, and given up at the end
         if run.pipe is not None:
             self._run_watch.forget(run.pipe)
         self._outputs.finish(run, functools.partial(self._finished, run, survivors))

@@ -1,26 +1,25 @@
-"""Reads and closes pipes of outputs that somebody may still write to, in a thread that none of them holds up for long.
+"""Reads and closes pipes of outputs that somebody may still write to, in threads that none of them holds up for long.
 
 Whoever splices into a pipe, or writes to it what lies on a dead mount, holds its lock until that comes. To read such a
 pipe, to ask for its size or to close it is to wait for that lock, also where the pipe does not block. So it may not be
-done in the event loop. A read that waits so is left behind with its thread, and the others go on in a new one.
+done in the event loop. A read that waits so keeps its thread, the run's own from then on, and the others get a new one.
 
-Of a pipe that nobody has open for writing any more none of this can happen: it costs no thread.
+Where nobody has the pipe open for writing any more, a reader of its own could hold the lock; that takes the worker's
+own user (see ``launcher/child.py``). So of a run that is over and has left nobody behind, the rest is read in the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import os
 import select
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from worker.run.running import Running, read_chunk, read_rest
@@ -28,25 +27,41 @@ from worker.run.running import Running, read_chunk, read_rest
 _log = logging.getLogger(__name__)
 
 _LOOKED_AT_EVERY_S: Final = 0.2
-_HELD_UP_AFTER_LOOKS: Final = 3
-"""In a row, at each of which the kernel let it wait: one that only waits for a processor is not held up."""
+_GIVEN_UP_AFTER_LOOKS: Final = 3
+"""In a row, at each of which the kernel let the thread wait: one that only waits for a processor is not held up."""
 _MOST_HELD_UP: Final = 64
-"""Threads; with so many the next one that is held up holds up the outputs of all, and nothing else."""
+"""Threads; with so many the next one that is held up holds up the outputs of all, and for a moment their ends."""
 
 
-def is_written_to(pipe: int) -> bool:
+def _is_written_to(pipe: int) -> bool:
     """Whether somebody has it open for writing."""
     poll = select.poll()
     poll.register(pipe, 0)
     return not any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
-class _Thread:
-    """Does one work after the other. RuntimeError: the machine is out of threads."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Reading:
+    """What is to be read of one pipe."""
 
-    def __init__(self) -> None:
-        self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        # A daemon: one that is held up for ever holds up no exit.
+    run: Running
+    pipe: int
+    read: Callable[[int], bytes | None]
+    then: Callable[[bytes | None], None]
+    is_last: bool = False
+    """The pipe is closed with it."""
+    is_over: bool = False
+    """What it finds, if it ever does, is not wanted any more."""
+
+
+class _Thread:
+    """Does one reading after the other, until it is given None. RuntimeError: the machine is out of threads."""
+
+    def __init__(self, carry_out: Callable[[_Reading], None]) -> None:
+        self.readings: SimpleQueue[_Reading | None] = SimpleQueue()
+        self.doing: _Reading | None = None
+        self._carry_out = carry_out
+        # A daemon: Python does not wait for it at its exit. The kernel does, for as long as it is held up.
         self._thread = threading.Thread(target=self._work, name="outputs", daemon=True)
         self._thread.start()
 
@@ -59,56 +74,43 @@ class _Thread:
             return False
         return stat.rpartition(b")")[2].split()[:1] == [b"D"]
 
-    def submit(self, work: Callable[[], None]) -> None:
-        self._works.put(work)
-
-    def close(self) -> None:
-        """It ends once it has done what it was given."""
-        self._works.put(None)
+    def take_back(self) -> list[_Reading]:
+        """Those that it has not begun."""
+        taken = list[_Reading]()
+        with suppress(Empty):
+            while (reading := self.readings.get_nowait()) is not None:
+                taken.append(reading)
+        return taken
 
     def _work(self) -> None:
-        while (work := self._works.get()) is not None:
-            work()
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Reading:
-    """What is to be read of one pipe."""
-
-    run: Running
-    pipe: int
-    read: Callable[[int], bytes | None]
-    then: Callable[[bytes | None], None]
-    is_last: bool = False
-    """The pipe is closed with it, and it is not waited for where the pipe is held up."""
-    is_over: bool = False
+        while (reading := self.readings.get()) is not None:
+            self.doing = reading
+            self._carry_out(reading)
+            self.doing = None
 
 
 class OutputReader:
-    """One at a time, in the order in which they were asked for. On the running event loop."""
+    """On the running event loop."""
 
     def __init__(self) -> None:
         """OSError: the machine is out of threads."""
         self._loop = asyncio.get_running_loop()
         try:
-            self._thread = _Thread()
+            self._shared = _Thread(self._carry_out)
         except RuntimeError as error:
             raise OSError(f"{error} (the machine is out of processes)") from error
-        self._waiting: deque[_Reading] = deque()
-        self._current: _Reading | None = None
-        self._asked = set[int]()
-        """Pipes of which a chunk is to be read, or is being read."""
+        self._own: dict[Running, _Thread] = {}
+        """Of those that have held up the shared one."""
+        self._asked: dict[Running, _Reading] = {}
+        """Of which a chunk is to be read, or is being read."""
         self._timer: asyncio.TimerHandle | None = None
-        self._waited = 0
-        self._held_up: dict[int, tuple[_Reading, _Thread]] = {}
-        """By the pipe: a read that was left behind, and where."""
+        self._warned_of: _Reading | None = None
 
     def read(self, run: Running, then: Callable[[bytes | None], None]) -> None:
         """Read a pipe's worth of what it has printed: bytes, empty at its end, None where there are none now."""
         assert run.pipe is not None, "it is open"
-        self._asked.add(run.pipe)
-        self._waiting.append(_Reading(run=run, pipe=run.pipe, read=read_chunk, then=then))
-        self._next()
+        self._asked[run] = reading = _Reading(run=run, pipe=run.pipe, read=read_chunk, then=then)
+        self._submit(reading)
 
     def finish(self, run: Running, then: Callable[[], None]) -> None:
         """Take all that it printed before now, and close its pipe; then. Of a pipe that is held up the rest is lost."""
@@ -116,9 +118,10 @@ class OutputReader:
         if pipe is None:
             then()
             return
-        if pipe not in self._asked and not is_written_to(pipe):
+        if run not in self._asked and not _is_written_to(pipe):
             run.take(read_rest(pipe))
             os.close(pipe)
+            self._end_own(run)
             then()
             return
 
@@ -127,35 +130,25 @@ class OutputReader:
             then()
 
         last = _Reading(run=run, pipe=pipe, read=_read_rest_and_close, then=take, is_last=True)
-        if pipe in self._held_up:
-            self._put_behind(last)
-            return
-        self._waiting.append(last)
-        self._next()
+        self._submit(last)
+        self._loop.call_later(_LOOKED_AT_EVERY_S, self._look_at_last, last, 0)
 
     def close(self) -> None:
-        """What still waits is closed; nothing more is told."""
+        """Nothing more is asked for."""
         if self._timer is not None:
             self._timer.cancel()
-        for one in self._waiting:
-            if one.is_last:
-                self._thread.submit(functools.partial(_closed, one.pipe))
-        self._waiting.clear()
-        self._thread.close()
+        self._shared.readings.put(None)
 
-    def _next(self) -> None:
-        if self._current is not None or not self._waiting:
-            return
-        self._current = current = self._waiting.popleft()
-        self._thread.submit(functools.partial(self._carry_out, current))
-        self._waited = 0
-        self._timer = self._loop.call_later(_LOOKED_AT_EVERY_S, self._look)
+    def _submit(self, reading: _Reading) -> None:
+        self._own.get(reading.run, self._shared).readings.put(reading)
+        if self._timer is None:
+            self._timer = self._loop.call_later(_LOOKED_AT_EVERY_S, self._look)
 
     def _carry_out(self, reading: _Reading) -> None:
-        """In the thread."""
+        """In its thread."""
         try:
             found = reading.read(reading.pipe)
-        except OSError as error:  # it is none of ours any more
+        except OSError as error:
             _log.warning("the output of %s cannot be read: %s", reading.run.launch.run_id, error,
                          extra={"action": "read_failed", "run_id": str(reading.run.launch.run_id)})  # fmt: skip
             found = b""
@@ -163,75 +156,67 @@ class OutputReader:
             self._loop.call_soon_threadsafe(self._carried_out, reading, found)
 
     def _carried_out(self, reading: _Reading, found: bytes | None) -> None:
-        held_up, thread = self._held_up.get(reading.pipe, (None, None))
-        if reading is self._current:
-            assert self._timer is not None
-            self._timer.cancel()
-            self._current = None
-        elif reading is held_up and thread is not None:
-            del self._held_up[reading.pipe]
-            thread.close()
-        if not reading.is_last:
-            self._asked.discard(reading.pipe)
+        if reading.is_last:
+            self._end_own(reading.run)
+        else:
+            del self._asked[reading.run]
         self._over(reading, found)
-        self._next()
 
     def _over(self, reading: _Reading, found: bytes | None) -> None:
         if not reading.is_over:
             reading.is_over = True
             reading.then(found)
 
+    def _end_own(self, run: Running) -> None:
+        if (own := self._own.pop(run, None)) is not None:
+            own.readings.put(None)
+
     def _look(self) -> None:
-        """Whether what is being read is held up: then the others go on without it."""
-        self._waited = self._waited + 1 if self._thread.waits else 0
-        if self._waited < _HELD_UP_AFTER_LOOKS or not self._leave_behind():
+        """Whether the shared thread is held up: who does that keeps it."""
+        self._timer = None
+        doing = self._shared.doing
+        if doing is not None and self._shared.waits and self._shared.doing is doing:
+            self._leave_behind(doing)
+        if self._shared.doing is not None or not self._shared.readings.empty():
             self._timer = self._loop.call_later(_LOOKED_AT_EVERY_S, self._look)
 
-    def _leave_behind(self) -> bool:
-        """False: it cannot be."""
-        held_up = self._current
-        assert held_up is not None
+    def _leave_behind(self, held_up: _Reading) -> None:
         run_id = held_up.run.launch.run_id
+        extra = {"action": "output_held_up", "run_id": str(run_id)}
         try:
-            if len(self._held_up) >= _MOST_HELD_UP:
-                raise RuntimeError(f"{len(self._held_up)} outputs are held up already")
-            thread = _Thread()
+            if len(self._own) >= _MOST_HELD_UP:
+                raise RuntimeError(f"{len(self._own)} outputs are held up already")
+            thread = _Thread(self._carry_out)
         except RuntimeError as error:
-            _log.warning("the output of %s holds up all others: %s", run_id, error,
-                         extra={"action": "output_held_up", "run_id": str(run_id)})  # fmt: skip
-            return False
-        self._held_up[held_up.pipe] = held_up, self._thread
-        self._thread, self._current = thread, None
-        _log.info("a process of %s holds up whoever reads its output", run_id,
-                  extra={"action": "output_held_up", "run_id": str(run_id)})  # fmt: skip
-        if held_up.is_last:
-            self._over(held_up, None)
-        for one in [one for one in self._waiting if one.pipe == held_up.pipe]:
-            self._waiting.remove(one)
-            self._put_behind(one)
-        self._next()
-        return True
+            if self._warned_of is not held_up:
+                _log.warning("the output of %s holds up all others: %s", run_id, error, extra=extra)
+            self._warned_of = held_up
+            return
+        _log.info("a process of %s holds up whoever reads its output", run_id, extra=extra)
+        behind, self._shared = self._shared, thread
+        self._own[held_up.run] = behind
+        others = behind.take_back()
+        chunks = {one.run for one in others if not one.is_last}
+        for one in others:
+            # A last one goes behind the chunk of its run, which may just have been begun.
+            stays = one.run is held_up.run or (one.is_last and one.run in self._asked and one.run not in chunks)
+            (behind if stays else thread).readings.put(one)
 
-    def _put_behind(self, last: _Reading) -> None:
-        """Its pipe is held up by an earlier read. It is waited for a moment: who held the pipe may just have ended."""
-        earlier, thread = self._held_up[last.pipe]
-        thread.submit(functools.partial(self._carry_out, last))
-
-        def give_up() -> None:
-            if not last.is_over:
-                earlier.is_over = True
-                self._over(last, None)
-
-        self._loop.call_later(_LOOKED_AT_EVERY_S * _HELD_UP_AFTER_LOOKS, give_up)
+    def _look_at_last(self, last: _Reading, looks: int) -> None:
+        """Whether its thread is held up for so long that what it would find is given up."""
+        if last.is_over:
+            return
+        looks = looks + 1 if self._own.get(last.run, self._shared).waits else 0
+        if looks < _GIVEN_UP_AFTER_LOOKS:
+            self._loop.call_later(_LOOKED_AT_EVERY_S, self._look_at_last, last, looks)
+            return
+        if (chunk := self._asked.get(last.run)) is not None:
+            chunk.is_over = True
+        self._over(last, None)
 
 
 def _read_rest_and_close(pipe: int) -> bytes:
     try:
         return read_rest(pipe)
     finally:
-        os.close(pipe)
-
-
-def _closed(pipe: int) -> None:
-    with suppress(OSError):
         os.close(pipe)
