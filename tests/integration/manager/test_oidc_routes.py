@@ -192,13 +192,13 @@ async def test_attack_provider_is_kept_busy_with_codes_that_are_none(place: Plac
     async with managing(
         place, auth="required", oidcIssuer=provider.issuer, oidcClientId=CLIENT, proxies=["127.0.0.1"]
     ) as manager, browser_of(manager) as mallory, browser_of(manager) as alice:  # fmt: skip
-        leads_to = set()
-        for _ in range(32):
+        leads_to = list[str]()
+        while leads_to.count("/login?problem=too-many-logins") < 2:  # time gives some of the tries back
             state = query_of(await mallory.begin())["state"]
             _, place_ = await mallory.get(f"{CALLBACK}?code=none&state={state}", **{"X-Forwarded-For": "10.0.0.1"})
-            leads_to.add(place_)
-        assert leads_to == {"/login?problem=provider-refused", "/login?problem=too-many-logins"}
-        assert provider.asked.count("/token") <= 31
+            leads_to.append(place_)
+            assert len(leads_to) <= 320
+        assert provider.asked.count("/token") == leads_to.count("/login?problem=provider-refused") == len(leads_to) - 2
         for _ in range(32):  # those that are let in are no such tries
             assert (await alice.finish(provider, await alice.begin())).startswith("/login#")
 
