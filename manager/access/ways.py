@@ -90,7 +90,8 @@ class CookieWay:
         if request.method not in READ_ONLY and request.headers.get(OURS) != "1":
             raise ForbiddenError(f"{OURS}: is missing; a page that changes something by a cookie sends {OURS}: 1")
         request[SESSION] = held
-        if request.path != _EVENTS and request.headers.get(UNATTENDED) != "1":
+        is_by_itself = request.path == _EVENTS or request.headers.get(UNATTENDED) == "1"
+        if not is_by_itself or request.method not in READ_ONLY:
             self._used(held)
         return identity
 

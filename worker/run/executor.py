@@ -493,6 +493,7 @@ class Executor:
     def _finish(self, run: Running, survivors: Sequence[int] = ()) -> None:
         if self._runs.get(run.launch.run_id) is not run:
             return  # it was stuck, and given up at the end
+        self._stuck.discard(run.launch.run_id)
         if run.pipe is not None:
             self._run_watch.forget(run.pipe)
         self._outputs.finish(run, functools.partial(self._finished, run, survivors))

@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _LOOKED_AT_EVERY_S: Final = 0.2
 _GIVEN_UP_AFTER_LOOKS: Final = 3
 """In a row, at each of which the kernel let the thread wait: one that only waits for a processor is not held up."""
+_NOT_READ: Final = b"\n... what was printed then could not be read: a process held up the pipe ...\n"
 _MOST_HELD_UP: Final = 64
 """Threads; with so many the next one that is held up holds up the outputs of all, and for a moment their ends."""
 
@@ -52,6 +53,9 @@ class _Reading:
     """The pipe is closed with it."""
     is_over: bool = False
     """What it finds, if it ever does, is not wanted any more."""
+    is_done: bool = False
+    """Its thread is through with it."""
+    thread: _Thread | None = None
 
 
 class _Thread:
@@ -64,6 +68,14 @@ class _Thread:
         # A daemon: Python does not wait for it at its exit. The kernel does, for as long as it is held up.
         self._thread = threading.Thread(target=self._work, name="outputs", daemon=True)
         self._thread.start()
+
+    def put(self, reading: _Reading) -> None:
+        reading.thread = self
+        self.readings.put(reading)
+
+    @property
+    def is_idle(self) -> bool:
+        return self.doing is None and self.readings.empty()
 
     @property
     def waits(self) -> bool:
@@ -113,7 +125,10 @@ class OutputReader:
         self._submit(reading)
 
     def finish(self, run: Running, then: Callable[[], None]) -> None:
-        """Take all that it printed before now, and close its pipe; then. Of a pipe that is held up the rest is lost."""
+        """Take all that it printed before now, and close its pipe; then.
+
+        Of a pipe that is held up the rest is lost, and the output says so.
+        """
         pipe, run.pipe = run.pipe, None
         if pipe is None:
             then()
@@ -126,7 +141,7 @@ class OutputReader:
             return
 
         def take(rest: bytes | None) -> None:
-            run.take(rest or b"")
+            run.take(_NOT_READ if rest is None else rest)
             then()
 
         last = _Reading(run=run, pipe=pipe, read=_read_rest_and_close, then=take, is_last=True)
@@ -140,7 +155,7 @@ class OutputReader:
         self._shared.readings.put(None)
 
     def _submit(self, reading: _Reading) -> None:
-        self._own.get(reading.run, self._shared).readings.put(reading)
+        self._own.get(reading.run, self._shared).put(reading)
         if self._timer is None:
             self._timer = self._loop.call_later(_LOOKED_AT_EVERY_S, self._look)
 
@@ -148,10 +163,12 @@ class OutputReader:
         """In its thread."""
         try:
             found = reading.read(reading.pipe)
-        except OSError as error:
-            _log.warning("the output of %s cannot be read: %s", reading.run.launch.run_id, error,
-                         extra={"action": "read_failed", "run_id": str(reading.run.launch.run_id)})  # fmt: skip
+        except Exception as error:  # of this run alone
+            run_id = str(reading.run.launch.run_id)
+            extra = {"action": "read_failed", "run_id": run_id}
+            _log.warning("the output of %s cannot be read: %s", run_id, error, extra=extra)
             found = b""
+        reading.is_done = True
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._carried_out, reading, found)
 
@@ -175,15 +192,20 @@ class OutputReader:
         """Whether the shared thread is held up: who does that keeps it."""
         self._timer = None
         doing = self._shared.doing
-        if doing is not None and self._shared.waits and self._shared.doing is doing:
-            self._leave_behind(doing)
-        if self._shared.doing is not None or not self._shared.readings.empty():
-            self._timer = self._loop.call_later(_LOOKED_AT_EVERY_S, self._look)
+        again_s = _LOOKED_AT_EVERY_S
+        if doing is not None and self._shared.waits and self._shared.doing is doing and self._leave_behind(doing):
+            again_s /= 10  # the next one may be held up, too
+        if not self._shared.is_idle:
+            self._timer = self._loop.call_later(again_s, self._look)
 
-    def _leave_behind(self, held_up: _Reading) -> None:
+    def _leave_behind(self, held_up: _Reading) -> bool:
+        """False: there may be no more threads."""
         run_id = held_up.run.launch.run_id
         extra = {"action": "output_held_up", "run_id": str(run_id)}
         try:
+            if len(self._own) >= _MOST_HELD_UP:
+                for run in [run for run, thread in self._own.items() if thread.is_idle]:
+                    self._end_own(run)
             if len(self._own) >= _MOST_HELD_UP:
                 raise RuntimeError(f"{len(self._own)} outputs are held up already")
             thread = _Thread(self._carry_out)
@@ -191,7 +213,7 @@ class OutputReader:
             if self._warned_of is not held_up:
                 _log.warning("the output of %s holds up all others: %s", run_id, error, extra=extra)
             self._warned_of = held_up
-            return
+            return False
         _log.info("a process of %s holds up whoever reads its output", run_id, extra=extra)
         behind, self._shared = self._shared, thread
         self._own[held_up.run] = behind
@@ -199,14 +221,19 @@ class OutputReader:
         chunks = {one.run for one in others if not one.is_last}
         for one in others:
             # A last one goes behind the chunk of its run, which may just have been begun.
-            stays = one.run is held_up.run or (one.is_last and one.run in self._asked and one.run not in chunks)
-            (behind if stays else thread).readings.put(one)
+            chunk = self._asked.get(one.run) if one.is_last and one.run not in chunks else None
+            stays = one.run is held_up.run or (chunk is not None and not chunk.is_done)
+            (behind if stays else thread).put(one)
+        return True
 
     def _look_at_last(self, last: _Reading, looks: int) -> None:
         """Whether its thread is held up for so long that what it would find is given up."""
         if last.is_over:
             return
-        looks = looks + 1 if self._own.get(last.run, self._shared).waits else 0
+        assert last.thread is not None, "it was submitted"
+        doing = last.thread.doing
+        is_held_up = doing is not None and (doing.run is last.run or doing is self._warned_of) and last.thread.waits
+        looks = looks + 1 if is_held_up else 0
         if looks < _GIVEN_UP_AFTER_LOOKS:
             self._loop.call_later(_LOOKED_AT_EVERY_S, self._look_at_last, last, looks)
             return

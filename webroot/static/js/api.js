@@ -16,7 +16,7 @@ const IN_DOUBT = ["timeout", "idempotency-in-progress", "internal-error"];
 /** For so long after a key or a movement somebody is in front of the page; what it asks by itself afterwards is no use of the session. */
 const ATTENDED_MS = 60_000;
 let touchedMs = performance.now();
-for (const what of ["keydown", "pointerdown", "pointermove", "wheel"]) {
+for (const what of ["keydown", "pointerdown", "pointermove", "wheel", "click", "input"]) {
   document.addEventListener(what, (/** @type {any} */ event) => {
     const hasMoved = what !== "pointermove" || event.movementX || event.movementY; // browsers also tell that the page moved beneath
     if (hasMoved) touchedMs = performance.now();
