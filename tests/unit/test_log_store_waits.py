@@ -20,10 +20,11 @@ async def test_lock_is_free_after_a_wait_that_is_cancelled_as_its_time_is_over(m
 
     async def wait() -> None:
         async with condition:
-            await module._async_cond_wait(condition, 0.01)
+            await module._async_cond_wait(condition, 0.5)
 
     waiting = asyncio.create_task(wait())
-    await wait_until(lambda: condition._waiters, description="it waits")
+    while not condition._waiters:  # not every 10 ms: by then its time may be over
+        await asyncio.sleep(0)
     await lock.acquire()
     await wait_until(lambda: lock._waiters, description="its time is over, and it wants the lock back")
     waiting.cancel()
