@@ -23,7 +23,7 @@ async def test_lock_is_free_after_a_wait_that_is_cancelled_as_its_time_is_over(m
             await module._async_cond_wait(condition, 0.5)
 
     waiting = asyncio.create_task(wait())
-    while not condition._waiters:  # not every 10 ms: by then its time may be over
+    while not condition._waiters:  # noqa: ASYNC110 - not every 10 ms: by then its time may be over
         await asyncio.sleep(0)
     await lock.acquire()
     await wait_until(lambda: lock._waiters, description="its time is over, and it wants the lock back")
