@@ -80,7 +80,7 @@ def _login(arguments: argparse.Namespace) -> int:
                 try:
                     who = _kept(profile)
                 except BaseException:
-                    _revoke(client, profile, user, session)  # nobody would know of it
+                    _revoke(client, profile, user, session)  # it was not stored, so the user could not revoke it
                     raise
                 if old is not None and sorted(old.servers) == sorted(profile.servers):
                     revoked = _revoke(client, old, user, session)

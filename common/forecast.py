@@ -257,7 +257,7 @@ class _Sums:
     def _add_apart(self, some: _Alike, most: int) -> None:
         """Of a fire each worker starts its run at a time of its own, which only that worker's name gives: evenly.
 
-        Runs that take longer than they start apart are all going at once; of shorter ones, so many as start meanwhile.
+        Runs longer than the jitter overlap all; of shorter ones as many overlap as start while one goes on.
         """
         fires, jitter_ms = some.spec.schedule.open_fires, some.spec.jitter_s * 1000
         wants_ms, free_ms = some.wants_ms, 0

@@ -134,7 +134,7 @@ def _certificate_problems(config: ManagerConfig) -> Iterator[Problem]:
             )  # fmt: skip
         return
     if config.proxy_name is None:
-        message = "is missing, and proxyCa is given: whoever has a certificate of that authority could name any user"
+        message = "is missing, and proxyCa is given: a client with any certificate of that authority could be any user"
         yield Problem(field="proxyName", message=message, remedy="give the DNS name in the proxy's client certificate")
     if config.tls_cert is None:
         remedy = "give tlsCert and tlsKey: without TLS nobody shows a certificate"

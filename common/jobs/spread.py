@@ -28,7 +28,7 @@ class SpreadBy(StrEnum):
 
 
 def spread(spec: JobSpec, by: SpreadBy, jitter_s: int) -> JobSpec:
-    """The job as it fires apart from others, as often; as it is where it does so already, or cannot."""
+    """The job with other times, or with jitter, and as many fires; unchanged where it has these or cannot have them."""
     if spec.at is not None or spec.after is not None or spec.at_boot:
         return spec
     if by is SpreadBy.JITTER:

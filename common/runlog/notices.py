@@ -174,7 +174,7 @@ class Notices:
     async def forget(self, now_ms: int) -> int:
         """Some of those that are too old, or too many, are gone; how many. And channels that were long not used.
 
-        What has waited for so long goes too, and is logged: nobody may ever send it, or be able to read it.
+        A notice that has waited for so long is removed too, and logged: its channel may be gone, or it is unreadable.
         """
         unused = {"owner": {"$eq": ""}, "messages": {"$eq": []}, "lastSentMs": {"$lt": now_ms - KEPT_MS}}
         async with asking(self._client, _SECONDS):
@@ -184,7 +184,7 @@ class Notices:
             gone = await self._forget_until(old, {"state": {"$in": ended}})
             if (untold := await self._forget_until(old, {"state": {"$nin": ended}})) > 0:
                 extra = {"action": "notice.too_old", "count": untold}
-                _log.warning("%s notices that waited for 30 days are gone: nobody was told", untold, extra=extra)
+                _log.warning("%s notices that waited for 30 days were removed without being sent", untold, extra=extra)
             gone += untold
             for state in (NoticeState.SENT, NoticeState.FAILED):
                 of_state = _of(state, None)

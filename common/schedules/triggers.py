@@ -59,8 +59,8 @@ class EverySchedule(Schedule):
     def _marks(self, offset_s: int) -> bytes:
         """A "1" for each day of a fire, and for the first and the last day, on clocks that are always so far ahead.
 
-        After some number of fires it is nearly the same time of day again, some days later. So of the fires that are
-        that number apart the days are evenly apart, for as long as their time does not drift into another day.
+        After ``many`` fires it is nearly the same time of day again, ``step`` days later. So every ``many``-th fire is
+        on every ``step``-th day, for as long as its time does not drift into another day.
         """
         many = min(range(1, _STRIDES), key=lambda number: abs(_days_apart(number * self.period_ms)[1]))
         step, drift_ms = _days_apart(many * self.period_ms)

@@ -1,11 +1,12 @@
-"""Reads and closes pipes of outputs that somebody may still write to, in threads that none of them holds up for long.
+"""Reads and closes pipes of outputs that a process may still write to, in threads that no pipe holds up for long.
 
-Whoever splices into a pipe, or writes to it what lies on a dead mount, holds its lock until that comes. To read such a
-pipe, to ask for its size or to close it is to wait for that lock, also where the pipe does not block. So it may not be
-done in the event loop. A read that waits so keeps its thread, the run's own from then on, and the others get a new one.
+A process that splices into a pipe, or writes to it what lies on a dead mount, holds its lock until that comes. To read
+such a pipe, to ask for its size or to close it is to wait for that lock, also where the pipe does not block. So it may
+not be done in the event loop. A read that waits so keeps its thread, the run's own from then on, and the others get a
+new one.
 
-Where nobody has the pipe open for writing any more, a reader of its own could hold the lock; that takes the worker's
-own user (see ``launcher/child.py``). So of a run that is over and has left nobody behind, the rest is read in the loop.
+Where no process has the pipe open for writing any more, one that reads it could hold the lock; that takes the worker's
+own user (see ``launcher/child.py``). So of a run that is over and has left no process, the rest is read in the loop.
 """
 
 from __future__ import annotations
