@@ -9,6 +9,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_who_shares_the_session_of_a_worker_that_starts_a_run_meanwhile_is_not_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between its fork and its exec a run's process is in the worker's session, where others may be as well."""
-    instance, run = f"starting-{os.getpid()}", "job@1#1"
+    instance, run = f"starting-{uuid4().hex}", "job@1#1"
     starts = (
         "import os, signal, subprocess, sys\n"
         "bystander = subprocess.Popen(['/bin/sleep', '300'])\n"
@@ -115,7 +116,7 @@ def test_who_shares_the_session_of_a_worker_that_starts_a_run_meanwhile_is_not_t
 
 @pytest.mark.parametrize("is_marked", [True, False], ids=["by the marks of its first process", "by its first process"])
 def test_what_has_left_the_group_and_dropped_its_marks_is_found_by_its_session(is_marked: bool) -> None:
-    instance, run = f"session-{os.getpid()}", "job@1#1"
+    instance, run = f"session-{uuid4().hex}", "job@1#1"
     marks = {"ETCRON_INSTANCE": instance, "ETCRON_RUN_ID": run} if is_marked else {}
     leaves = (
         "import os; os.setpgid(0, 0); print(os.getpid(), flush=True); os.execve('/bin/sleep', ['sleep', '300'], {})"
@@ -166,7 +167,7 @@ _ROOT, _WEB = 0, 33
 async def test_attack_forged_marks_in_a_session_of_others_are_of_the_forgers_processes_alone(
     leader: str, members: list[tuple[int, bool]], found: list[int], *, leader_is_marked: bool
 ) -> None:
-    instance = f"shared-{os.getpid()}"
+    instance = f"shared-{uuid4().hex}"
     marks = {"ETCRON_INSTANCE": instance, "ETCRON_RUN_ID": "job@1#1"} if leader_is_marked else {}
     program = _SHARES.format(instance=instance, members=members, leader=leader)
     with subprocess.Popen(
