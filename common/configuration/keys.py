@@ -74,11 +74,15 @@ class Key:
         return self.flag.removeprefix("--").replace("-", "_")
 
 
-def setting(key: Key, default: object = None, *, default_factory: Any = None) -> Any:
+def setting(
+    name: str, kind: Kind, help: str, default: object = None, *, default_factory: Any = None,  # noqa: A002 - as Key has it
+    secret: bool = False, flagless: bool = False, legacy: bool = False,
+) -> Any:  # fmt: skip
     """The dataclass field of a key (typed Any, as dataclasses.field itself is for a checker)."""
+    key = Key(name=name, kind=kind, help=help, secret=secret, flagless=flagless, legacy=legacy)
     if default_factory is not None:
-        return field(default_factory=default_factory, metadata={"key": key}, repr=not key.secret)
-    return field(default=default, metadata={"key": key}, repr=not key.secret)
+        return field(default_factory=default_factory, metadata={"key": key}, repr=not secret)
+    return field(default=default, metadata={"key": key}, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True)
