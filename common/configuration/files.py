@@ -9,33 +9,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
-from common.configuration.keys import UnfitError, path_of
+from common.configuration.keys import Kind, Listed, UnfitError, path_of
 from common.tls import TlsFiles
 
 _NAMES = ("ca", "cert", "key", "serverName")
 
 
-@runtime_checkable
-class Placed(Protocol):
-    """A kind whose values have relative paths in them."""
-
-    def lies_beside(self, value: Any, directory: Path) -> object:
-        """The value with every path made absolute."""
-
-
 @dataclass(frozen=True, slots=True)
-class File:
+class File(Kind):
     """A file that is read; ``~`` is the user's home."""
 
     def accept(self, value: object) -> Path:
         if not isinstance(value, str) or not value or "\0" in value or "\n" in value:
             raise UnfitError("the path of a file, not what is in it")
         return path_of(value)
-
-    def read(self, text: str) -> Path:
-        return self.accept(text)
 
     def shown(self, value: object) -> object:
         """Nothing of a key that a user has put in place of its path."""
@@ -46,16 +34,13 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class Files(Listed):
     """Files and directories that are read, perhaps none. As text: separated by commas."""
 
     def accept(self, value: object) -> tuple[Path, ...]:
         if not isinstance(value, list | tuple):
             raise UnfitError('a list of files or directories, e.g. ["keys/"]')
         return tuple(File().accept(one) for one in value)
-
-    def read(self, text: str) -> tuple[Path, ...]:
-        return self.accept([part.strip() for part in text.split(",") if part.strip()])
 
     def shown(self, value: object) -> object:
         """As of each."""
@@ -66,7 +51,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(Kind):
     """What a client needs for TLS. As text: ``ca=ca.pem,cert=me.pem,key=me.key``."""
 
     def accept(self, value: object) -> TlsFiles:
@@ -97,16 +82,13 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class UserName:
+class UserName(Kind):
     """A user's name, without the password."""
 
     def accept(self, value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(r"[^\0\n:]{1,255}", value):
             raise UnfitError("the name alone; the password goes into etcdPasswordFile (or etcdPassword)")
         return value
-
-    def read(self, text: str) -> str:
-        return self.accept(text)
 
     def shown(self, value: object) -> object:
         """Without the password that a user has written after it."""
@@ -115,7 +97,7 @@ class UserName:
 
 
 @dataclass(frozen=True, slots=True)
-class Password:
+class Password(Kind):
     """A password; there is no flag for it, because every user of a machine can read command lines."""
 
     def accept(self, value: object) -> str:
@@ -123,12 +105,9 @@ class Password:
             raise UnfitError("a text")
         return value
 
-    def read(self, text: str) -> str:
-        return self.accept(text)
-
 
 @dataclass(frozen=True, slots=True)
-class SecretUrl:
+class SecretUrl(Kind):
     """A URL that messages go to. It may be a secret: anyone who knows it can call it."""
 
     def accept(self, value: object) -> str:
@@ -137,9 +116,6 @@ class SecretUrl:
         ):
             raise UnfitError("https://HOST[/path]")
         return value
-
-    def read(self, text: str) -> str:
-        return self.accept(text)
 
     def shown(self, value: object) -> object:
         """Its host alone."""

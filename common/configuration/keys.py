@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from common.schedules.zones import zone_names
 
@@ -26,22 +27,35 @@ class UnfitError(ValueError):
     """The value does not fit; the text says what would."""
 
 
-class Kind(Protocol):
+class Kind(ABC):
     """What a key may hold."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def accept(self, value: object) -> object:
         """The value as the programs use it, from a JSON value; raises UnfitError."""
 
     def read(self, text: str) -> object:
         """The same from a text."""
-
-
-@runtime_checkable
-class Discreet(Protocol):
-    """A kind whose values, right or wrong, may hold what must not be shown."""
+        return self.accept(text)
 
     def shown(self, value: object) -> object:
-        """The value as JSON for people."""
+        """The value, right or wrong, as JSON for people: without what must not be shown."""
+        return value
+
+    def lies_beside(self, value: Any, directory: Path) -> object:
+        """The value with every relative path in it made absolute from there."""
+        return value
+
+
+class Listed(Kind):
+    """Several of a kind. As text: separated by commas."""
+
+    __slots__ = ()
+
+    def read(self, text: str) -> object:
+        return self.accept([part.strip() for part in text.split(",") if part.strip()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +100,7 @@ def setting(
 
 
 @dataclass(frozen=True, slots=True)
-class WholeNumber:
+class WholeNumber(Kind):
     """A whole number within limits."""
 
     least: int
@@ -102,7 +116,7 @@ class WholeNumber:
 
 
 @dataclass(frozen=True, slots=True)
-class NumberOrAuto:
+class NumberOrAuto(Kind):
     """A whole number from 1 to a limit; ``auto``: what suits this machine."""
 
     most: int
@@ -120,7 +134,7 @@ class NumberOrAuto:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(Kind):
     """true or false."""
 
     def accept(self, value: object) -> bool:
@@ -133,7 +147,7 @@ class Truth:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Kind):
     """A text that matches a pattern; `needed` says it in words."""
 
     needed: str
@@ -144,12 +158,9 @@ class Text:
             raise UnfitError(self.needed)
         return value
 
-    def read(self, text: str) -> str:
-        return self.accept(text)
-
 
 @dataclass(frozen=True, slots=True)
-class TimeZone:
+class TimeZone(Kind):
     """An IANA time zone, as a job's."""
 
     def accept(self, value: object) -> str:
@@ -157,12 +168,9 @@ class TimeZone:
             raise UnfitError("an IANA time zone, e.g. Europe/Berlin")
         return value
 
-    def read(self, text: str) -> str:
-        return self.accept(text)
-
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Kind):
     """One of a few words."""
 
     words: tuple[str, ...]
@@ -177,7 +185,7 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Words(Kind):
     """A word of an enum."""
 
     of: type[StrEnum]
@@ -196,7 +204,7 @@ _ENDPOINT = re.compile(r"(?:http://|(https://))?((?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoints:
+class Endpoints(Listed):
     """At least one ``host:port``, or ``https://host:port`` each; ``http://`` is taken off. As text: with commas."""
 
     def accept(self, value: object) -> tuple[str, ...]:
@@ -214,9 +222,6 @@ class Endpoints:
             raise UnfitError("all of them with https://, or none: some with TLS and some without is no protection")
         return tuple(endpoints)
 
-    def read(self, text: str) -> tuple[str, ...]:
-        return self.accept([part.strip() for part in text.split(",") if part.strip()])
-
     def shown(self, value: object) -> object:
         """Without a user and a password, which none may have: whatever stands before an ``@`` goes."""
         if isinstance(value, list | tuple):
@@ -226,7 +231,7 @@ class Endpoints:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class Names(Listed):
     """Host names, perhaps none. As text: separated by commas."""
 
     def accept(self, value: object) -> tuple[str, ...]:
@@ -236,44 +241,31 @@ class Names:
             raise UnfitError('a list of host names without port, e.g. ["cron.example.org"]')
         return tuple(name.casefold() for name in value)
 
-    def read(self, text: str) -> tuple[str, ...]:
-        return self.accept([part.strip() for part in text.split(",") if part.strip()])
-
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
-    """IP addresses, perhaps none. As text: separated by commas."""
+class IpList(Listed):
+    """IP addresses or networks, perhaps none; `needed` says in words what `parse` takes."""
+
+    parse: Callable[[str], object]
+    needed: str
 
     def accept(self, value: object) -> tuple[str, ...]:
         try:
             if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-                return tuple(str(ip_address(one)) for one in value)
+                return tuple(str(self.parse(one)) for one in value)
         except ValueError:
             pass
-        raise UnfitError('a list of addresses, e.g. ["10.0.0.7"]')
+        raise UnfitError(self.needed)
 
-    def read(self, text: str) -> tuple[str, ...]:
-        return self.accept([part.strip() for part in text.split(",") if part.strip()])
+
+ADDRESSES: Final = IpList(ip_address, 'a list of addresses, e.g. ["10.0.0.7"]')
+NETWORKS: Final = IpList(
+    ip_network, 'a list of networks, e.g. ["10.20.0.0/16", "fd00:1::/32"], without bits behind the prefix'
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Networks:
-    """IP networks, perhaps none. As text: separated by commas."""
-
-    def accept(self, value: object) -> tuple[str, ...]:
-        try:
-            if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-                return tuple(str(ip_network(one)) for one in value)
-        except ValueError:
-            pass
-        raise UnfitError('a list of networks, e.g. ["10.20.0.0/16", "fd00:1::/32"], without bits behind the prefix')
-
-    def read(self, text: str) -> tuple[str, ...]:
-        return self.accept([part.strip() for part in text.split(",") if part.strip()])
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Kind):
     """Names with texts. As text: ``zone=eu,gpu=a100``."""
 
     def accept(self, value: object) -> dict[str, str]:
@@ -300,7 +292,7 @@ def path_of(text: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class Directory(Kind):
     """A directory, made absolute from the working directory; ``~`` is the user's home."""
 
     def accept(self, value: object) -> Path:
@@ -308,12 +300,9 @@ class Directory:
             raise UnfitError("the path of a directory")
         return path_of(value).absolute()
 
-    def read(self, text: str) -> Path:
-        return self.accept(text)
-
 
 @dataclass(frozen=True, slots=True)
-class SocketPath:
+class SocketPath(Kind):
     """Where a Unix socket is to be, made absolute from the working directory; ``~`` is the user's home."""
 
     def accept(self, value: object) -> Path:
@@ -321,9 +310,6 @@ class SocketPath:
         if path is None or len(os.fsencode(path)) > MAX_SOCKET_PATH:
             raise UnfitError(f"the path of a Unix socket, of at most {MAX_SOCKET_PATH} bytes")
         return path
-
-    def read(self, text: str) -> Path:
-        return self.accept(text)
 
 
 def redact_uri(uri: str) -> str:
@@ -344,8 +330,7 @@ def _redact_parameter(parameter: re.Match[str]) -> str:
 
 def show(key: Key, value: object) -> str:
     """The value as JSON for people, without secrets."""
-    if isinstance(key.kind, Discreet):
-        value = key.kind.shown(value)
+    value = key.kind.shown(value)
     if key.secret and value is not None:
         value = redact_uri(value) if isinstance(value, str) and "://" in value else "***"
     return json.dumps(value, ensure_ascii=False, default=str)

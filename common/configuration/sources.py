@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.configuration.files import Placed
 from common.configuration.keys import Key, UnfitError, show
 from common.errors import ConfigError, Problem, nearest
 
@@ -31,7 +30,7 @@ class Gathered:
         """Keep one value (a later source overrides an earlier one), or the mistake in it; paths are from `beside`."""
         try:
             value = key.kind.read(str(given)) if as_text else key.kind.accept(given)
-            self.values[key.name] = key.kind.lies_beside(value, beside) if isinstance(key.kind, Placed) else value
+            self.values[key.name] = key.kind.lies_beside(value, beside)
             self.origins[key.name] = origin
         except UnfitError as unfit:
             there = f"{origin} has {_shorten(show(key, given))}"

@@ -11,11 +11,12 @@ from pathlib import Path
 from common.access.callers import AuthMode
 from common.configuration.files import File, Files, Password, SecretUrl, Tls, UserName
 from common.configuration.keys import (
-    Addresses,
+    ADDRESSES,
+    NETWORKS,
     Directory,
     Endpoints,
+    Listed,
     Names,
-    Networks,
     NumberOrAuto,
     OneOf,
     Pairs,
@@ -35,7 +36,7 @@ from common.tls import TlsFiles
 
 
 @dataclass(frozen=True, slots=True)
-class SystemUsers:
+class SystemUsers(Listed):
     """Users of this machine, perhaps none; the case counts. As text: separated by commas."""
 
     def accept(self, value: object) -> tuple[str, ...]:
@@ -44,9 +45,6 @@ class SystemUsers:
         ):
             raise UnfitError('a list of names of users, each in full, e.g. ["backup", "www-data"]')
         return tuple(value)
-
-    def read(self, text: str) -> tuple[str, ...]:
-        return self.accept([part.strip() for part in text.split(",") if part.strip()])
 
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -298,7 +296,7 @@ class ManagerConfig(SharedConfig):
     )
     proxies: tuple[str, ...] = setting(
         "proxies",
-        Addresses(),
+        ADDRESSES,
         "addresses of proxies: any number of connections, and their X-Forwarded-For names the caller",
         (),
     )
@@ -327,7 +325,7 @@ class ManagerConfig(SharedConfig):
     )
     notice_networks: tuple[str, ...] = setting(
         "noticeNetworks",
-        Networks(),
+        NETWORKS,
         "networks of inner addresses that webhooks may reach; all others have to be public",
         (),
     )

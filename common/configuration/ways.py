@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from common.configuration.keys import UnfitError
+from common.configuration.keys import Kind, UnfitError
 from common.errors import Problem
 from common.tls import ca_fault
 
@@ -44,16 +44,13 @@ def is_safe_url(text: str, *, http: bool = True) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Issuer:
+class Issuer(Kind):
     """The issuer of an OpenID Connect provider."""
 
     def accept(self, value: object) -> str:
         if not isinstance(value, str) or len(value) > 500 or not is_safe_url(value) or "?" in value:
             raise UnfitError("https://..., exactly as the provider calls itself (http:// only on this machine)")
         return value
-
-    def read(self, text: str) -> str:
-        return self.accept(text)
 
     def shown(self, value: object) -> object:
         """Without a user and a password that a user has written into it."""
@@ -62,7 +59,7 @@ class Issuer:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class Header(Kind):
     """The name of a header that has no meaning yet."""
 
     def accept(self, value: object) -> str:
@@ -70,9 +67,6 @@ class Header:
         if not isinstance(value, str) or not fits or value.lower() in _TAKEN:
             raise UnfitError("the name of a header that means nothing else, e.g. X-Remote-User")
         return value
-
-    def read(self, text: str) -> str:
-        return self.accept(text)
 
 
 def oidc_problems(config: ManagerConfig) -> Iterator[Problem]:
