@@ -22,6 +22,7 @@ from worker.guardian.messages import (
     Ending,
     Group,
     Intent,
+    Leapt,
     Message,
     Over,
     Past,
@@ -192,6 +193,25 @@ async def test_it_is_told_of_what_is_being_ended_in_words_and_heard_where_it_was
     link.read_messages()
     assert past == [(late, False), (gone, False), (deaf, True)]
     assert child.told == [Ending(str(late))]
+
+
+async def test_a_leap_that_the_guardian_noticed_has_the_sessions_of_open_runs_confirmed(
+    tmp_path: Path, child: ToldChild
+) -> None:
+    confirmed: list[str] = []
+
+    def session(name: str) -> Any:
+        return SimpleNamespace(id=name, confirmed_boottime=1.0, confirm_soon=lambda: confirmed.append(name))
+
+    run_id, table = RunId("job", "1"), RunTable(4)
+    run = run_with(table, run_id)
+    run.session = session("old")
+    link = linked(tmp_path, table, child)
+    assert link.intents([run_id])
+    run.session = session("next")  # the run key names it already, and the guardian will be told so
+    child.words = [Leapt()]
+    link.read_messages()
+    assert confirmed == ["next"]
 
 
 async def test_it_is_told_once_of_the_session_that_a_run_key_names_now(tmp_path: Path, child: ToldChild) -> None:

@@ -15,6 +15,7 @@ from worker.guardian.messages import (
     Ending,
     Group,
     Intent,
+    Leapt,
     Lines,
     Message,
     Over,
@@ -46,6 +47,7 @@ EVERY_KIND: list[Message] = [
     Ready(),
     Past("job@1#1"),
     Ended("job@1#1"),
+    Leapt(),
     Pong(7),
 ]
 

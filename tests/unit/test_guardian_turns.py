@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.fake_clock import FakeClock
 from tests.support.guarding import sleeping
-from worker.guardian.messages import Group, Intent, Over, Past
+from worker.guardian.messages import Confirmed, Group, Intent, Leapt, Message, Over, Past, decode
 from worker.guardian.program import TELL_FIRST_S, Guardian, _continue_holder
 
 INSTANCE = f"turns-{os.getpid()}"
@@ -40,8 +40,18 @@ class Turns:
         """Of a session that was confirmed just now."""
         self.guardian._take(Intent(RUN, "s1", self.clock.boottime(), allowance_s, grace_s, locked))
 
+    def confirm(self) -> None:
+        """By a keep-alive that was sent just now."""
+        self.guardian._take(Confirmed("s1", self.clock.boottime()))
+
     def look(self) -> None:
         self.guardian._look(self.clock.boottime())
+
+    def told(self) -> list[Message]:
+        """What it has told its worker since."""
+        if not select.select([self.in_fd], [], [], 0)[0]:
+            return []
+        return [decode(line) for line in os.read(self.in_fd, select.PIPE_BUF).splitlines()]
 
 
 @pytest.fixture
@@ -88,6 +98,25 @@ def test_a_leap_of_the_wall_clock_ends_what_is_not_confirmed_within_two_seconds(
         turns.look()
         turns.clock.advance(250)
     assert command.wait(timeout=60) == -signal.SIGTERM
+
+
+def test_a_worker_that_noticed_a_leap_first_is_told_to_confirm_its_session_again(
+    turns: Turns, command: subprocess.Popen[bytes]
+) -> None:
+    """What it sent before the guardian had noticed does not count; its next keep-alive would come too late."""
+    turns.intend(allowance_s=600)
+    turns.guardian._take(Group(RUN, command.pid))
+    turns.look()
+    turns.clock.set_wall(turns.clock.wall_ms() + 700_000)
+    turns.confirm()
+    turns.clock.advance(150)
+    turns.look()
+    assert turns.told() == [Leapt()]
+    turns.confirm()
+    for _ in range(12):
+        turns.clock.advance(250)
+        turns.look()
+    assert turns.told() == [], "neither past its deadline nor ended"
 
 
 def test_what_is_being_ended_is_looked_at_though_nothing_has_a_deadline(

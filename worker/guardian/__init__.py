@@ -4,7 +4,7 @@ No command outlives its worker, and none outlives the moment at which its lock c
 killed, stopped, hung, or out of touch with etcd.
 
     worker ──intent, group, over, adopt, confirmed, ping──> guardian        (its standard input, see messages.py)
-           <──ready, past, ending what is late, pong──────                  (its standard output)
+           <──ready, past, ending what is late, leapt, pong──               (its standard output)
 
     a run    intent ──its process is sent──> group ──over──> (forgotten)
                │                               │ holds a lock
@@ -14,7 +14,8 @@ killed, stopped, hung, or out of touch with etcd.
 **Deadline** of a run, on the boot clock: the sending of the newest confirmed keep-alive of the session that its run key
 names, plus its `lostAfter`, less its kill grace and the margin. The guardian's view of it may be behind, never ahead.
 Where the wall clock leaps ahead of the boot clock, the machine may have stood still uncounted: the leap counts, too,
-for each session that is not confirmed anew within 2 s.
+for each session that is not confirmed anew within 2 s. The guardian tells the worker of the leap, since it counts only
+keep-alives that were sent after it had noticed.
 An *intent* without a process has a deadline whether the run holds a lock or not: a worker that was frozen between its
 last check and the exec starts the process when it thaws, perhaps long after another worker has recorded the fire. Past
 it the guardian looks for such a process every 100 ms, and kills it at once.

@@ -28,6 +28,7 @@ from worker.guardian.messages import (
     Confirmed,
     Ended,
     Ending,
+    Leapt,
     Message,
     Past,
     Ping,
@@ -323,18 +324,24 @@ class GuardianLink:
         if messages:
             self._unanswered = 0
         for message in messages:
-            match message:
-                case Ready():
-                    self._on_child_ready()
-                case Past(run=run):
-                    if self._on_past(run_id := RunId.parse(run), False):
-                        self._send(Ending(str(run_id)))
-                case Ended(run=run):
-                    self._on_past(RunId.parse(run), True)
-                case Pong():
-                    pass
-                case _:
-                    raise ValueError(f"not for a worker: {message}")
+            self._take(message)
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case Ready():
+                self._on_child_ready()
+            case Past(run=run):
+                if self._on_past(run_id := RunId.parse(run), False):
+                    self._send(Ending(str(run_id)))
+            case Ended(run=run):
+                self._on_past(RunId.parse(run), True)
+            case Leapt():  # what this process sent before, by its own look at the clock, does not count there
+                for one in self._open.values():
+                    one.run.session.confirm_soon()
+            case Pong():
+                pass
+            case _:
+                raise ValueError(f"not for a worker: {message}")
 
     def _on_child_ready(self) -> None:
         assert self._child is not None

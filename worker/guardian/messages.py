@@ -103,6 +103,11 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Leapt:
+    """The wall clock leapt ahead: each session is to be confirmed by a keep-alive that is sent from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pong:
     """Here."""
 
@@ -110,12 +115,12 @@ class Pong:
 
 
 ToGuardian = Intent | Group | Over | Adopt | Confirmed | Ending | Ping
-ToWorker = Ready | Past | Ended | Pong
+ToWorker = Ready | Past | Ended | Leapt | Pong
 Message = ToGuardian | ToWorker
 
 _BY_KIND: Final[dict[str, type[Message]]] = {
     kind.__name__.lower(): kind
-    for kind in (Intent, Group, Over, Adopt, Confirmed, Ending, Ping, Ready, Past, Ended, Pong)
+    for kind in (Intent, Group, Over, Adopt, Confirmed, Ending, Ping, Ready, Past, Ended, Leapt, Pong)
 }  # fmt: skip
 _OUTLIVED: Final = frozenset({"intent", "group"})
 """They say nothing any more of a run that is over."""

@@ -24,6 +24,7 @@ from worker.guardian.messages import (
     Ending,
     Group,
     Intent,
+    Leapt,
     Lines,
     Message,
     Over,
@@ -171,6 +172,7 @@ class Guardian:
             extra = {"action": "guardian.leap", "by_s": round(ahead_s - self._ahead_s, 1)}
             _log.warning("the wall clock leapt ahead: what is not confirmed soon is ended", extra=extra)
             self._guarded.leapt(ahead_s - self._ahead_s, now)
+            self._tell(Leapt())
         self._ahead_s = ahead_s
         for guarded in self._guarded.newly_past(now):
             extra = {"action": "guardian.past", "run": guarded.run, "started": guarded.pid is not None}
