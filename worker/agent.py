@@ -151,7 +151,7 @@ class Agent:
 
     async def session_opened(self, session: Session) -> None:
         """A session is live: settle or take over, know the world, then decide."""
-        parts, since_ms = self.parts, self._clock.wall_ms()
+        parts, since_s = self.parts, self._clock.boottime()
         parts.settlement.session = session
         if self._settled_former:
             await parts.adoption.readopt(session)
@@ -168,7 +168,8 @@ class Agent:
         await parts.clock_check.first()
         parts.admission.set(Reason.CLOCK, parts.clock_check.fault)
         await self._apply_drain(parts.drain_watch.drain)
-        self._begin_broadcast(session, since_ms)
+        # By the clock as it is now: it may have been set meanwhile.
+        self._begin_broadcast(session, self._clock.wall_ms() - round((self._clock.boottime() - since_s) * 1000))
         parts.scheduler.session = parts.requests.session = session
         self._wake_all()
         parts.scheduler.look_afresh("a session was opened")

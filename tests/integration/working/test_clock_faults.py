@@ -6,7 +6,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.protocol.clocks import Clocks
-from common.protocol.keys import RunId
+from common.protocol.keys import RunId, decode_mark
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -208,6 +208,28 @@ async def test_what_it_was_off_for_is_not_owed_by_its_own_sequences(place: Place
         worker.parts.clock_watch.look()
         await say(world, worker, 0)
         await wait_until(lambda: world.has(own_mark), description="it begins")
+
+
+@pytest.mark.parametrize("by_ms", [-7_200_000, 7_200_000])
+async def test_clock_that_is_set_while_a_session_opens_moves_no_mark_of_its_own_sequences(
+    place: Place, world: World, by_ms: int
+) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    await say_clocks(world.etcd, world.keys)
+    began_ms = SystemClock().wall_ms()
+    await world.save(cron="0 0 0 1 1 * 2199", broadcast=True, mark_ms=began_ms - 86_400_000)
+    own_mark = world.keys.mark("job~w1")
+    clock = OffClock(-by_ms)
+    async with working(place, clock=clock) as worker:
+        await wait_until(lambda: worker.parts.clock_check.awaited is not None, description="it waits for a comparison")
+        clock.offset_ms = 0
+        worker.parts.clock_watch.look()
+        await say(world, worker, 0)
+        await worker.deciding()
+        await wait_until(lambda: world.has(own_mark), description="it begins")
+        mark = await world.etcd.get(own_mark)
+        assert mark is not None
+        assert began_ms <= decode_mark(mark.value) <= SystemClock().wall_ms()
 
 
 async def test_garbage_in_the_comparison_is_set_aside_once(
