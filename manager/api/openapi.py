@@ -34,7 +34,8 @@ _REFUSALS = {
     415: "The body is no `application/json`.",
     422: "This Idempotency-Key came with another request before.",
     429: "Too many of them; `Retry-After` says when it may be tried again.",
-    503: "etcd or the log store did not answer, or it changed each time before the edit: then nothing was done.",
+    503: "etcd or the log store did not answer, or the call took too long (`timeout`); or it changed each time before "
+    "the edit: then nothing was done.",
 }
 _ANY = (400, 401, 403, 503)
 _WITH_BODY = (408, 413, 415)

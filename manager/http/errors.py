@@ -76,14 +76,19 @@ _REMEDIES = {
     404: "the calls are listed in docs/reference/calls.md",
     413: "a request body is at most 1 MiB",
 }
+_DOUBT: Final[Mapping[str, object]] = {"inDoubt": True}
 
 
 class RequestError(EtcronError):
     """The request is not one that can be answered. Mend what the message names and send it again."""
 
-    def __init__(self, status: int, message: str, *, code: str | None = None, retry_s: int | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, *, code: str | None = None, retry_s: int | None = None, in_doubt: bool = False
+    ) -> None:
         self.status = status
         self.retry_s = retry_s
+        self.in_doubt = in_doubt
+        """It may have been carried out all the same."""
         self.code = code or _CODES[status]
         super().__init__(message)
 
@@ -123,7 +128,10 @@ def failure_of(error: Exception) -> Failure:
     """The failure that an error stands for; an unexpected one is logged here."""
     match error:
         case RequestError():
-            return Failure(status=error.status, code=error.code, detail=str(error), retry_s=error.retry_s)
+            members = _DOUBT if error.in_doubt else {}
+            return Failure(
+                status=error.status, code=error.code, detail=str(error), retry_s=error.retry_s, members=members
+            )
         case InvalidInputError():
             return Failure(status=400, code="invalid-input", detail=str(error), problems=error.problems)
         case web.HTTPException():
@@ -132,8 +140,8 @@ def failure_of(error: Exception) -> Failure:
             pass
     for kind, status, code in _REFUSALS:
         if isinstance(error, kind):
-            doubt = {"inDoubt": True} if isinstance(error, UnsettledError) or is_in_doubt(error) else {}
-            return Failure(status=status, code=code, detail=str(error), members=doubt)
+            members = _DOUBT if isinstance(error, UnsettledError) or is_in_doubt(error) else {}
+            return Failure(status=status, code=code, detail=str(error), members=members)
     reference = uuid.uuid4().hex[:12]
     _log.error(
         "a request failed in a way that nobody expected", exc_info=error,

@@ -130,9 +130,9 @@ def time_limit(seconds: float) -> Middleware:
                 return await handler(request)
         except TimeoutError as error:
             message = f"there was no answer within {seconds:g} s"
-            if request.method not in READ_ONLY:
+            if in_doubt := request.method not in READ_ONLY:
                 message += "; it may or may not have been carried out: look before you repeat it"
-            raise RequestError(503, message, code="timeout") from error
+            raise RequestError(503, message, code="timeout", in_doubt=in_doubt) from error
 
     return middleware
 

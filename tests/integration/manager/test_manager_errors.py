@@ -106,6 +106,8 @@ async def test_handler_that_hangs_is_ended(place: Place, monkeypatch: pytest.Mon
         monkeypatch.setattr(type(manager.parts.inventory), "fleet", hang)
         monkeypatch.setattr(type(manager.parts.kills), "of_job", hang)
         problem = await problem_of(await manager.http.get("/api/v1/workers"), 503)
-        assert problem["code"] == "timeout"
+        assert (problem["code"], problem.get("inDoubt")) == ("timeout", None)
+        problem = await problem_of(await manager.http.post("/api/v1/jobs/j/kill", json={}), 503)
+        assert (problem["code"], problem.get("inDoubt")) == ("timeout", True)
         message = await refusal_of(await manager.http.post("/job/kill", data={"name": "j"}), 503)
         assert "it may or may not have been carried out" in message
