@@ -61,7 +61,7 @@ class ForecastQuery(WhichJobs):
 
 
 class CrowdQuery(WhichJobs):
-    from_ms: Annotated[Instant, Meaning("From here on; now.", name="from")]
+    from_ms: Annotated[Instant, Meaning("From here on; now, and on further pages as on the first.", name="from")]
     to: Annotated[Instant, Meaning("Up to here, at most an hour later; an hour later when left out.")]
     cursor: Cursor
     limit: Annotated[int, whole(1, 500, 100), Meaning("Jobs of a page, at most.")]
@@ -115,11 +115,12 @@ async def show_week(request: web.Request) -> web.Response:
 async def show_crowd(request: web.Request) -> web.Response:
     """The jobs that fire in at most an hour, those whose runs take most first; which of them had better be spread."""
     asked, parts, may = CrowdQuery.read(request), request.app[PARTS], rights(request)
-    start_ms = parts.clock.wall_ms() if asked.from_ms is None else asked.from_ms
+    start_ms, after = (parts.clock.wall_ms(), None) if asked.cursor is None else _place(asked.cursor)
+    start_ms = start_ms if asked.from_ms is None else asked.from_ms
     end_ms = start_ms + _HOUR_MS if asked.to is None else asked.to
     _check_span(start_ms, end_ms, 1)
     found = await parts.forecasts.crowd(asked.jobs, may, start_ms, end_ms)
-    first = 0 if asked.cursor is None else bisect_right(found, _place(asked.cursor), key=lambda one: one.order)
+    first = 0 if after is None else bisect_right(found, after, key=lambda one: one.order)
     page = found[first : first + asked.limit]
     suggested = (one.job.name for one in found if one.suggested and may.may(Role.EDITOR, one.job.labels))
     language = language_of(request)
@@ -134,22 +135,26 @@ async def show_crowd(request: web.Request) -> web.Response:
             for one in page if one.job.saved is not None
         ],
         "suggested": list(islice(suggested, MOST_SPREAD)),
-        "nextCursor": _cursor(page[-1]) if first + len(page) < len(found) else None,
+        "nextCursor": _cursor(start_ms, page[-1]) if first + len(page) < len(found) else None,
         "warnings": parts.watching.warnings,
     })  # fmt: skip
 
 
-def _cursor(one: Crowding) -> str:
+def _cursor(start_ms: int, one: Crowding) -> str:
     less, name = one.order
-    return encode_cursor(f"{-less}/{name}")
+    return encode_cursor(f"{start_ms}/{-less}/{name}")
 
 
-def _place(cursor: str) -> tuple[int, str]:
-    harm, _, name = decode_cursor(cursor).partition("/")
+def _place(cursor: str) -> tuple[int, tuple[int, str]]:
+    """When the span of the first page begins, and after which job this page does."""
     try:
-        return -int(harm[:20]), name
+        start, harm, name = decode_cursor(cursor).split("/", 2)
+        start_ms, less = int(start[:20]), -int(harm[:20])
     except ValueError:
         raise no_cursor() from None
+    if not 0 <= start_ms <= MAX_MARK_MS:
+        raise no_cursor()
+    return start_ms, (less, name)
 
 
 @needs(Role.VIEWER)

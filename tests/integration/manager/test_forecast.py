@@ -16,7 +16,7 @@ from common.schedules.schedule import CronSchedule
 from common.verdicts import Verdict
 from tests.support.counting import count_records
 from tests.support.joining import join
-from tests.support.managing import Managed, problem_of
+from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms, record_of
 from tests.support.waiting import wait_until
 
@@ -105,6 +105,20 @@ async def test_jobs_of_a_minute_are_all_reached_those_whose_runs_take_most_first
     third = await manager.get("/api/v1/forecast/jobs", **span, limit="3", cursor=second["nextCursor"])
     assert [one["name"] for one in (*second["items"], *third["items"])] == [f"job-{number}" for number in range(5)]
     assert third["nextCursor"] is None
+
+
+async def test_pages_of_a_span_that_begins_now_are_all_of_the_first_pages_span(place: Place) -> None:
+    clock = ShiftedClock()
+    async with managing(place, clock=clock) as manager:
+        soon = iso(now_ms() + 10 * MINUTE_MS)
+        for name in "abc":
+            await put(manager, name, at=soon)
+        first = await manager.get("/api/v1/forecast/jobs", limit="1")
+        assert (first["total"], [one["name"] for one in first["items"]]) == (3, ["a"])
+        clock.offset_ms = 20 * MINUTE_MS
+        rest = await manager.get("/api/v1/forecast/jobs", cursor=first["nextCursor"])
+        assert (rest["from"], rest["to"]) == (first["from"], first["to"])
+        assert [one["name"] for one in rest["items"]] == ["b", "c"]
 
 
 async def test_timeline_leaves_paused_jobs_out_where_that_is_asked_for(manager: Managed) -> None:
