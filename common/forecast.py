@@ -134,17 +134,27 @@ def slots_wanted(
     return sums.wanted(there)
 
 
-def fires_in(specs: Iterable[JobSpec], from_ms: int, to_ms: int, *, most: int = _MOST_OF_ONE) -> list[int]:
-    """How many fires of each job are dispatched from one time up to another; at most so many are counted."""
+def fires_in(jobs: Iterable[Expected], from_ms: int, to_ms: int, *, most: int = _MOST_OF_ONE) -> list[int]:
+    """How many fires of each job are dispatched from one time up to another; at most so many are counted.
+
+    Of one that fires `after` its last run, to the nearest whole number: when it fires next, its run says.
+    """
     known: dict[tuple[object, ...], int] = {}
     counts = []
-    for spec in specs:
-        key = _key(spec)
+    for spec, usual, slots in jobs:
+        key = _key(spec), None if spec.after is None else _takes_ms(usual)
         if (count := known.get(key)) is None:
-            fires = _dispatched(spec, from_ms, to_ms, most)
-            count = known[key] = sum(from_ms <= at_ms < to_ms for at_ms in fires)
+            one = _Alike(spec=spec, takes_ms=_takes_ms(usual), jobs=1, slots=slots)
+            count = known[key] = min(_count(one, from_ms, to_ms, most), most)
         counts.append(count)
     return counts
+
+
+def _count(one: _Alike, from_ms: int, to_ms: int, most: int) -> int:
+    if one.spec.after is None:
+        return sum(from_ms <= at_ms < to_ms for at_ms in _dispatched(one.spec, from_ms, to_ms, most))
+    open_ms = sum(ends_ms - begins_ms for begins_ms, ends_ms in _open_spans(one.spec, from_ms, to_ms))
+    return round(open_ms / (one.wants_ms + one.spec.after.ms))
 
 
 def _dispatched(spec: JobSpec, from_ms: int, to_ms: int, most: int) -> list[int]:
@@ -161,8 +171,9 @@ def _dispatched(spec: JobSpec, from_ms: int, to_ms: int, most: int) -> list[int]
     return [dispatch_ms(spec.name, schedule, spec.jitter_s, plan_ms) for plan_ms in fires]
 
 
-def _open_spans(schedule: Schedule, from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
+def _open_spans(spec: JobSpec, from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
     """When window and calendar are open, from one time up to another; each ends with a quarter of an hour."""
+    schedule, to_ms = spec.schedule, to_ms if spec.end_at is None else min(to_ms, spec.end_at.ms)
     begins_ms = schedule.opens_ms(from_ms)
     while begins_ms is not None and begins_ms < to_ms:
         ends_ms = begins_ms
@@ -230,11 +241,10 @@ class _Sums:
         """Jobs of one rhythm; at most so many fires of theirs are looked at one by one."""
         spec = alike[0].spec
         if spec.after is not None:
-            until_ms = self._to_ms if spec.end_at is None else min(self._to_ms, spec.end_at.ms)
             for some in alike:
                 round_ms = some.wants_ms + spec.after.ms
                 share = some.slots * some.wants_ms / round_ms
-                for begins_ms, ends_ms in _open_spans(spec.schedule, self._from_ms, until_ms):
+                for begins_ms, ends_ms in _open_spans(spec, self._from_ms, self._to_ms):
                     self._level(begins_ms, ends_ms, some.jobs / round_ms, share, share)
             return
         if spec.broadcast and spec.jitter_s:

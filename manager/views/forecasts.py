@@ -186,7 +186,7 @@ class Forecasts:
         as_of, jobs = self._watching.catalog.edition, await self._jobs(query, rights)
         expected, edition = await self._expected(jobs, rights), self._edition_of(as_of)
         async with self._turn:
-            counts = await self._beside(lambda: _crowding(expected.specs, from_ms, to_ms))
+            counts = await self._beside(lambda: _crowding(expected, from_ms, to_ms))
         found = [
             Crowding(job=job, fires=fires, slots=slots, usual_ms=usual, suggested=suggested)
             for job, (_, usual, slots), (fires, suggested) in zip(jobs, expected, counts, strict=True)
@@ -262,9 +262,9 @@ def _slots(spec: JobSpec, members: Sequence[Member]) -> int:
     return spec.slots * sum(one.accepts and is_eligible(spec, one.labels, one.slots) for one in members)
 
 
-def _crowding(specs: Sequence[JobSpec], from_ms: int, to_ms: int) -> list[tuple[int, bool]]:
-    counts = fires_in(specs, from_ms, to_ms)
-    return [(fires, fires > 0 and suggests_spread(spec)) for spec, fires in zip(specs, counts, strict=True)]
+def _crowding(expected: _Expected, from_ms: int, to_ms: int) -> list[tuple[int, bool]]:
+    counts = fires_in(expected, from_ms, to_ms)
+    return [(fires, fires > 0 and suggests_spread(spec)) for spec, fires in zip(expected.specs, counts, strict=True)]
 
 
 def _remember(kept: dict[_Key, _T], key: _Key, found: _T, *, most: int) -> None:

@@ -14,6 +14,7 @@ from common.instants import to_ms
 from common.jobs.reader import parse_job
 
 MIDNIGHT_MS = to_ms(datetime(2027, 3, 1, tzinfo=UTC))
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
 
@@ -25,6 +26,11 @@ def wanted(*jobs: tuple[dict[str, Any], int | None], hours: int = 24, **limits: 
     ]
     of = [(spec, usual, spec.slots) for spec, usual in specs]
     return slots_wanted(of, MIDNIGHT_MS, MIDNIGHT_MS + hours * 3_600_000, **limits)
+
+
+def one(usual_ms: int | None = None, **fields: Any) -> Expected:
+    spec = parse_job({"name": "j", "command": "true", **fields})
+    return spec, usual_ms, spec.slots
 
 
 def test_usual_is_the_median_of_at_least_three_successes() -> None:
@@ -279,19 +285,34 @@ def test_the_fullest_minute_is_that_with_the_longest_wait_and_has_a_fire() -> No
 
 
 def test_fires_of_a_span_are_counted_where_they_are_dispatched() -> None:
-    specs = [
-        parse_job({"name": f"job-{number}", "command": "true", "cronExpr": "0 2 * * *", "jitterSeconds": 3_000})
-        for number in range(50)
-    ]
-    often = parse_job({"name": "often", "command": "true", "every": "10s"})
+    jobs = [one(name=f"job-{number}", cronExpr="0 2 * * *", jitterSeconds=3_000) for number in range(50)]
     two = MIDNIGHT_MS + 2 * 3_600_000
-    assert fires_in([often, *specs], two, two + 10 * MINUTE_MS)[0] == 60
-    by_minute = [fires_in(specs, two + minute * MINUTE_MS, two + (minute + 1) * MINUTE_MS) for minute in range(51)]
+    assert fires_in([one(every="10s"), *jobs], two, two + 10 * MINUTE_MS)[0] == 60
+    by_minute = [fires_in(jobs, two + minute * MINUTE_MS, two + (minute + 1) * MINUTE_MS) for minute in range(51)]
     assert [sum(of_job) for of_job in zip(*by_minute, strict=True)] == [1] * 50
     assert max(map(sum, by_minute)) < 8
 
 
 def test_jitter_for_longer_than_it_is_to_the_next_fire_hides_no_fire() -> None:
-    spec = parse_job({"name": "often", "command": "true", "every": "5s", "jitterSeconds": 86_400})
+    often = one(every="5s", jitterSeconds=86_400)
     minutes = range(MIDNIGHT_MS, MIDNIGHT_MS + 10 * MINUTE_MS, MINUTE_MS)
-    assert sum(fires_in([spec], at_ms, at_ms + MINUTE_MS)[0] for at_ms in minutes) == 120
+    assert sum(fires_in([often], at_ms, at_ms + MINUTE_MS)[0] for at_ms in minutes) == 120
+
+
+@pytest.mark.parametrize(
+    ("usual_ms", "fields", "fires"),
+    [
+        pytest.param(15_000, {}, 60, id="one a round"),
+        pytest.param(75_000, {}, 30, id="of longer runs fewer"),
+        pytest.param(None, {"after": "59s"}, 60, id="of an unknown job a run takes a second"),
+        pytest.param(15_000, {"calendar": {"exclude": ["2027-03-01"]}}, 0, id="none while it is closed"),
+        pytest.param(15_000, {"endAt": "2027-03-01T00:30:00Z"}, 30, id="none after its end"),
+        pytest.param(15_000, {"after": "3h"}, 0, id="none where there is hardly one"),
+    ],
+)
+def test_fires_after_the_last_run_are_counted_by_how_long_runs_take(
+    usual_ms: int | None, fields: dict[str, Any], fires: int
+) -> None:
+    beside = one(1_000, name="beside", after="59s")
+    counts = fires_in([one(usual_ms, **{"after": "45s", **fields}), beside], MIDNIGHT_MS, MIDNIGHT_MS + HOUR_MS)
+    assert counts == [fires, 60]
