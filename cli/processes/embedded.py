@@ -49,7 +49,7 @@ class Found:
     program: Sequence[str]
     version: str = ""
     warning: str = ""
-    """Why it is not for production; empty where it is."""
+    """What to know of it before it is used for good; empty where there is nothing."""
 
 
 def find_etcd(
@@ -91,7 +91,8 @@ def find_log_store(remembered: object = None, *, which: Callable[[str], str | No
     candidates = {"mongod on PATH": which("mongod"), "wheel nx-27017": module}
     kind, program = _choose(candidates, remembered, f"{_HOW_TO_GET}--mongodb-uri", "log store")
     if kind == "mongod on PATH":
-        return Found(kind=kind, program=[program])
+        warning = "etcron backup does not work with a mongod: use mongodump, and etcdctl snapshot save"
+        return Found(kind=kind, program=[program], warning=warning)
     return Found(kind=kind, program=[sys.executable, "-P", "-m", program])
 
 

@@ -452,6 +452,13 @@ def test_the_log_store_is_mongod_where_there_is_one() -> None:
     assert find_log_store(None, which=lambda _: None).kind == "wheel nx-27017"
 
 
+def test_a_start_with_mongod_says_that_backups_are_made_otherwise(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "find_log_store", lambda _: find_log_store(None, which=lambda _: "/usr/bin/mongod"))
+    assert [line for line in _plan(data).lines if "WARNING: etcron backup does not work" in line]
+
+
 def test_without_any_server_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
