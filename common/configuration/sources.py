@@ -114,7 +114,7 @@ def _gather_environment(
 
 def _did_you_mean(name: str, known: Collection[str]) -> str:
     guess = nearest(name, known)
-    return f"did you mean {guess}?" if guess else "take it out; README.md has the list of keys"
+    return f"did you mean {guess}?" if guess else "take it out; docs/reference/configuration.md has the list of keys"
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,12 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     assert "did you mean etcdEndpoints?" in told["etcdEndpoint"]
     assert "did you mean ETCRON_CONFIG_APIPORT?" in told["ETCRON_CONFIG_APIPROT"]
     assert "not a key of a manager" in told["slots"]
+
+
+def test_key_that_is_like_no_other_is_told_with_the_page_that_has_them_all(tmp_path: Path) -> None:
+    told = _problems(_written(tmp_path, {"xyzzyxyzzy": 1}))["xyzzyxyzzy"]
+    (page,) = re.findall(r"\S+\.md", told)
+    assert "| `etcdEndpoints` |" in (Path(__file__).parents[2] / page).read_text()
 
 
 @pytest.mark.parametrize(
