@@ -124,14 +124,31 @@ class Takeover:
         before = self._crons_view()
         if lines:
             self._rewrite(lines, lambda line: TAKEN + line)
-        for job in sorted(jobs):
-            self._switch(
-                job, "resume", "its lines are out of the crontab, and its job is still paused: neither runs it"
-            )
+        self._resume(sorted(jobs))
         self._note.unlink(missing_ok=True)
-        tell(f"{', '.join(sorted(jobs))}: run by etcron from now on")
         if before.ignored is not None and self._crons_view().ignored is None:
             tell(f"{self._source.title}: cron, which ran nothing of it, runs what is left in it from now on")
+
+    def _resume(self, jobs: Sequence[str]) -> None:
+        """A refusal stops no other job. CommandError names all that are not resumed, or may not be."""
+        resumed, errors = list[str](), list[CommandError]()
+        for job in jobs:
+            try:
+                self._switch(job, "resume")
+                resumed.append(job)
+            except CommandError as error:
+                errors.append(error)
+                if error.status is ExitStatus.UNAVAILABLE:
+                    break
+        if resumed:
+            tell(f"{', '.join(resumed)}: run by etcron from now on")
+        if errors:
+            idle = ", ".join(job for job in jobs if job not in resumed)
+            whys = "\n".join(map(str, errors))
+            raise CommandError(
+                f"{whys}\nnot resumed, or not known to be, while their lines are out of the crontab, so that neither "
+                f"runs them: {idle}; run the same command again", errors[-1].status,
+            )  # fmt: skip
 
     def give_back(self, lines: Collection[Line]) -> dict[str, str]:
         """The jobs are paused, then their lines come back into the crontab; a fire whose delay goes on is waited for.
@@ -156,10 +173,19 @@ class Takeover:
         if not lines:
             return
         self._source.refuse_change(self._text)
-        jobs = sorted({line.job for line in lines})
-        for job in jobs:
-            self._switch(job, "pause", "the crontab is as it was, and some of its jobs are paused")
-        self._rewrite(lines, lambda line: line.removeprefix(TAKEN))
+        jobs, paused = sorted({line.job for line in lines}), list[str]()
+        try:
+            for job in jobs:
+                self._switch(job, "pause")
+                paused.append(job)
+            # The pauses may have taken long. Late in a minute a line still comes back in time for cron's next start.
+            wait_between_minutes(last_s=60.0)
+            self._rewrite(lines, lambda line: line.removeprefix(TAKEN))
+        except CommandError as error:
+            raise CommandError(
+                f"{error}\npaused, while their lines are not known to be back in the crontab, so that neither runs "
+                f"them: {', '.join(paused) or 'none'}; run the same command again", error.status,
+            ) from error  # fmt: skip
         self._note.unlink(missing_ok=True)
         view = self._crons_view()
         run = {line.job for line in lines if view.runs(line.number)}
@@ -193,13 +219,13 @@ class Takeover:
                 )
         return None
 
-    def _switch(self, job: str, how: str, so_far: str) -> None:
+    def _switch(self, job: str, how: str) -> None:
         try:
             answer = self._client.post(job_path(job, how), {"reason": f"{self._source.title}: etcron crontab sync"})
         except CommandError as error:
             if how == "pause" and isinstance(error, ProblemError) and error.status is ExitStatus.NOT_FOUND:
                 return  # no job, so nothing that etcron would run
-            raise CommandError(f"{job}: {error}\n{so_far}; run the same command again", error.status) from error
+            raise CommandError(f"{job}: {error}", error.status) from error
         warn(f"{job}: {text}: neither runs it" for text in answer["warnings"] if text.startswith(_SKIPS))
 
     def _rewrite(self, lines: Collection[Line], change: Callable[[str], str]) -> None:
@@ -268,10 +294,10 @@ def compare_workers_clocks(
         )  # fmt: skip
 
 
-def wait_between_minutes() -> None:
-    """Until it is well between two minutes of this machine's clock."""
+def wait_between_minutes(last_s: float = _LAST_S) -> None:
+    """Until it is well between two minutes of this machine's clock: not later in one than ``last_s``."""
     second = SystemClock().wall_ms() % 60_000 / 1000
-    if _FIRST_S <= second <= _LAST_S:
+    if _FIRST_S <= second <= last_s:
         return
     wait_s = _FIRST_S - second if second < _FIRST_S else 60.0 - second + _FIRST_S
     say(f"waits {wait_s:.0f} s: lines change hands between two minutes")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cli.__main__ import main
 from cli.client import Client
 from cli.crontab.sources import Source
 from cli.crontab.takeover import Line, Takeover, compare_workers_clocks
@@ -47,7 +48,7 @@ CRONTAB = f"""\
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where copies and notes are kept; and it is always well between two minutes."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr("cli.crontab.takeover.wait_between_minutes", lambda: None)
+    monkeypatch.setattr("cli.crontab.takeover.wait_between_minutes", lambda **_: None)
     return tmp_path / "state" / "etcron" / "crontabs"
 
 
@@ -154,7 +155,10 @@ async def test_a_takeover_that_dies_half_way_leaves_neither_running_it_and_goes_
             raise CommandError("killed", ExitStatus.UNAVAILABLE)
 
         patch.setattr(f"cli.crontab.{module}.{where}", die)
-        assert (await etcron(*sync(path, "--takeover", "--untested"))).status == ExitStatus.UNAVAILABLE
+        died = await etcron(*sync(path, "--takeover", "--untested"))
+    assert died.status == ExitStatus.UNAVAILABLE
+    idle = "neither runs them: nightly-backup, report-for-the-team; run the same command again"
+    assert (idle in died.err) is (dies == "behind it")
     taken = Path(path).read_text().count(TAKEN)
     assert taken == (0 if dies == "at the crontab" else 2)
     assert set((await states(etcron)).values()) == {"paused"}
@@ -193,6 +197,40 @@ async def test_a_crontab_that_changes_meanwhile_is_not_overwritten(
     assert (result.status, "was changed meanwhile" in result.err) == (4, True)
     assert Path(path).read_text() == edited
     assert set((await states(etcron)).values()) == {"paused"}
+
+
+async def test_a_crontab_that_changes_after_the_pauses_of_a_give_back_is_told_with_the_jobs_that_nobody_runs(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, looks = write("tab", CRONTAB), list[None]()
+    await etcron.ok(*sync(path, "--takeover", "--untested"))
+    edited = f"{Path(path).read_text()}# edited\n"
+
+    def look_at_the_clock(**_: float) -> None:
+        looks.append(None)
+        if len(looks) == 2:
+            Path(path).write_text(edited)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cli.crontab.takeover.wait_between_minutes", look_at_the_clock)
+        result = await etcron(*sync(path, "--give-back"))
+    assert (result.status, "was changed meanwhile" in result.err) == (4, True)
+    assert "neither runs them: nightly-backup, report-for-the-team; run the same command again" in result.err
+    assert (Path(path).read_text(), set((await states(etcron)).values())) == (edited, {"paused"})
+    await etcron.ok(*sync(path, "--give-back"))
+    assert Path(path).read_text() == f"{CRONTAB}# edited\n"
+
+
+async def test_a_job_that_is_not_resumed_stops_no_other_and_is_named(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("tab", CRONTAB)
+    delete = ("job", "delete", "nightly-backup")
+    monkeypatch.setattr("cli.crontab.takeover.wait_between_minutes", lambda: main(delete))
+    result = await etcron(*sync(path, "--takeover", "--untested"))
+    assert "report-for-the-team: run by etcron from now on" in result.out
+    assert (result.status, "neither runs them: nightly-backup; run the same" in result.err) == (3, True)
+    assert await states(etcron) == {"report-for-the-team": "enabled"}
 
 
 async def test_a_manager_whose_clock_is_off_takes_nothing_over(
