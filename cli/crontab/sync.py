@@ -13,7 +13,7 @@ import argparse
 import itertools
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import partial
@@ -90,7 +90,8 @@ def sync(arguments: argparse.Namespace) -> int:
         _print(report, gone, arguments, source, view)
         if not arguments.dry_run and (arguments.takeover or arguments.give_back):
             takeover = Takeover(client, source, text, daemon=daemon)
-            problems += _change_hands(client, takeover, named if arguments.give_back else outcomes, arguments)
+            unsaved = {name for name, result in results.items() if result == "failed"}
+            problems += _change_hands(client, takeover, named if arguments.give_back else outcomes, unsaved, arguments)
         if not arguments.give_back:
             problems += _run_by_nobody(outcomes, report.steps)
     return ExitStatus.NO if problems else report.status
@@ -286,9 +287,13 @@ def _run_by_nobody(outcomes: Sequence[LineOutcome], steps: Mapping[str, Step]) -
 
 
 def _change_hands(
-    client: Client, takeover: Takeover, outcomes: Sequence[LineOutcome], arguments: argparse.Namespace
+    client: Client, takeover: Takeover, outcomes: Sequence[LineOutcome], unsaved: Collection[str],
+    arguments: argparse.Namespace,
 ) -> list[str]:  # fmt: skip
-    """Take over what is ready, or give back; the names of the jobs that stay where they are."""
+    """Take over what is ready, or give back; the names of the jobs that stay where they are.
+
+    ``unsaved``: the jobs that are not as their lines say.
+    """
     lines = lines_of(outcomes)
     if arguments.give_back:
         delayed = takeover.give_back([line for line in lines if line.is_taken])
@@ -298,7 +303,10 @@ def _change_hands(
     unfinished = takeover.unfinished
     ready, not_ready = list[Line](), dict[str, str]()
     for line in (one for one in lines if not one.is_taken):
-        reason = None if arguments.untested else why_not_ready(client.find(job_path(line.job)))
+        if line.job in unsaved:
+            reason: str | None = "its job could not be saved"
+        else:
+            reason = None if arguments.untested else why_not_ready(client.find(job_path(line.job)))
         if reason is None:
             ready.append(line)
         else:
@@ -306,7 +314,7 @@ def _change_hands(
     takeover.take(ready, [line for line in lines if line.is_taken and line.job in unfinished])
     for why, jobs in by_reason(not_ready).items():
         say(f"{', '.join(jobs)}: with cron still: {why}")
-    if not_ready:
+    if not_ready and not arguments.untested:
         say("(--untested takes lines over that have not run by hand)")
     return list(not_ready)
 

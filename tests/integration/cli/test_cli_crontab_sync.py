@@ -16,6 +16,7 @@ from cli.client import Client
 from cli.crontab.sources import Source
 from cli.crontab.takeover import Line, Takeover, compare_workers_clocks
 from cli.errors import CommandError, ExitStatus
+from cli.manifests.carrying import make_plan
 from common.clock import SystemClock
 from common.crontab.daemons import Daemon, Kind
 from common.crontab.lines import TAKEN
@@ -139,6 +140,25 @@ async def test_takes_over_what_ran_well_by_hand_and_gives_it_back(
     await etcron.ok(*sync(path, "--give-back"))
     assert Path(path).read_text() == CRONTAB
     assert await states(etcron) == {"nightly-backup": "paused", "report-for-the-team": "paused"}
+
+
+async def test_a_line_whose_job_could_not_be_saved_stays_with_cron(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody makes a job of its name meanwhile."""
+    path = write("tab", CRONTAB)
+
+    def stale(*arguments: Any, **options: Any) -> Any:
+        steps = make_plan(*arguments, **options)
+        assert main(["job", "save", "nightly-backup", "--command", "mine", "--cron", "@daily"]) == 0
+        return steps
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cli.crontab.sync.make_plan", stale)
+        result = await etcron(*sync(path, "--takeover", "--untested"))
+    assert (result.status, "nightly-backup: with cron still: its job could not be saved" in result.err) == (1, True)
+    assert Path(path).read_text() == CRONTAB.replace(REPORT, TAKEN + REPORT)
+    assert (await spec(etcron, "nightly-backup"))["command"] == "mine"
 
 
 @pytest.mark.parametrize("dies", ["at the crontab", "behind it"])
