@@ -13,7 +13,7 @@ from cli.job_views import change_lines
 from cli.manifests.carrying import carry_out, check, make_plan, pruned_fires
 from cli.manifests.files import Manifest, read_manifests
 from cli.manifests.plan import Action, Step, Wanted, adopted, pruned_with_care, with_owner
-from cli.manifests.records import FORMS, RecordStep, plan_records, save, without_those_to_come
+from cli.manifests.records import FORMS, RecordStep, by_channels_of_files, channels_of, plan_records, save
 from cli.printing import complain, one_line, print_json, quoted, tell, warn
 from cli.progress import tracked
 
@@ -75,7 +75,7 @@ def _checked(
 
     ``mistakes``: those in channels and rules.
     """
-    wanted = []
+    wanted, channels = [], channels_of(manifests)
     for manifest in tracked([one for one in manifests if one.kind == "jobs"], "checking"):
         try:
             document = with_owner(manifest.document, owner)
@@ -84,7 +84,7 @@ def _checked(
             continue
         one = Wanted(name=manifest.name, document=document, place=manifest.place)
         errors, warnings = check(client, one)
-        errors = without_those_to_come(errors, document, manifests)
+        errors = by_channels_of_files(errors, document, channels)
         mistakes += [
             f"{manifest.place_of(str(one_error.get('field')))}: {manifest.name}: {line}"
             for one_error, line in zip(errors, error_lines(errors), strict=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,13 +12,14 @@ from cli.job_views import differences
 from cli.manifests.files import Manifest
 from cli.manifests.plan import Action
 from cli.progress import tracked
-from common.errors import InvalidInputError
-from common.notices.channels import CHANNEL
+from common.access.rights import spelled
+from common.access.selectors import EVERYTHING
+from common.errors import InvalidInputError, nearest
+from common.notices.channels import CHANNEL, Channel
 from common.notices.forms import Form
-from common.notices.rules import RULE
+from common.notices.rules import RULE, Rule
 
 FORMS: Final[Mapping[str, Form[Any]]] = {"channels": CHANNEL, "rules": RULE}
-_NAMED_BY_A_JOB: Final = re.compile(r"notify\[([0-9]+)\]\.to")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +40,22 @@ class RecordStep:
 
 
 def plan_records(client: Client, manifests: Sequence[Manifest]) -> tuple[list[RecordStep], list[str]]:
-    """The steps, channels first, and every mistake that needs no manager to be found."""
+    """The steps, channels first, and every mistake in them."""
     steps, mistakes = [], list[str]()
+    is_there = {one.name: True for one in manifests if one.kind == "channels"}
     for kind, form in FORMS.items():
         for manifest in tracked([one for one in manifests if one.kind == kind], "comparing"):
-            fields = {field: value for field, value in manifest.document.items() if field != "name"}
+            fields = _fields(manifest)
             try:
-                after = form.write(form.read(fields))
+                record = form.read(fields)
             except InvalidInputError as error:
                 mistakes += [
                     f"{manifest.place_of(one.field)}: {manifest.name}: {one}" for one in error.problems
                 ]  # fmt: skip
                 continue
-            there = client.find(access_path(kind, manifest.name))
+            if isinstance(record, Rule):
+                mistakes += _missing(client, record, manifest, is_there)
+            after, there = form.write(record), client.find(access_path(kind, manifest.name))
             before = {field: there[field] for field in form.members if field in there} if there else {}
             changes = tuple(differences(before, after))
             steps.append(RecordStep(
@@ -62,18 +66,55 @@ def plan_records(client: Client, manifests: Sequence[Manifest]) -> tuple[list[Re
     return steps, mistakes
 
 
-def without_those_to_come(
-    errors: Iterable[Document], job: Mapping[str, Any], manifests: Collection[Manifest]
+def _fields(manifest: Manifest) -> Document:
+    return {field: value for field, value in manifest.document.items() if field != "name"}
+
+
+def _missing(client: Client, rule: Rule, manifest: Manifest, is_there: dict[str, bool]) -> list[str]:
+    """The mistakes in naming channels that neither stand in the files nor are saved. ``is_there``: by name, as far as
+    it is known; what is asked for is added.
+    """
+    for name in rule.to:
+        if name not in is_there:
+            is_there[name] = client.find(access_path("channels", name)) is not None
+    known = [name for name, is_one in is_there.items() if is_one]
+    return [
+        f"{manifest.place_of('to')}: {manifest.name}: to[{place}]: there is no channel {name}; "
+        + (f"did you mean {meant}?" if (meant := nearest(name, known)) else "make it first: etcron channel add")
+        for place, name in enumerate(rule.to)
+        if not is_there[name]
+    ]
+
+
+def channels_of(manifests: Iterable[Manifest]) -> dict[str, Channel | None]:
+    """Those that stand in the files; None: with a mistake, which `plan_records` has told."""
+    found = dict[str, Channel | None]()
+    for one in manifests:
+        if one.kind == "channels":
+            found[one.name] = None
+            with suppress(InvalidInputError):
+                found[one.name] = CHANNEL.read(_fields(one))
+    return found
+
+
+def by_channels_of_files(
+    errors: Iterable[Document], job: Mapping[str, Any], channels: Mapping[str, Channel | None]
 ) -> list[Document]:
-    """The mistakes in a job but for its naming channels that stand in the files, too."""
-    channels = {one.name for one in manifests if one.kind == "channels"}
-
-    def is_to_come(error: Document) -> bool:
-        found = _NAMED_BY_A_JOB.fullmatch(str(error.get("field")))
-        entry = job["notify"][int(found[1])] if found else {}
-        return isinstance(entry, dict) and entry.get("to") in channels
-
-    return [one for one in errors if not is_to_come(one)]
+    """The mistakes in a job; whether it may name a channel that stands in the files is for these to say."""
+    labels = job["labels"] if isinstance(job.get("labels"), dict) else {}
+    entries = job["notify"] if isinstance(job.get("notify"), list) else []
+    named = {
+        f"notify[{place}].to": to
+        for place, entry in enumerate(entries)
+        if isinstance(entry, dict) and isinstance(to := entry.get("to"), str) and to in channels
+    }
+    mistakes = [one for one in errors if one.get("field") not in named]
+    for field, to in named.items():
+        if (channel := channels[to]) is not None and not channel.may_be_used_by(labels):
+            message = f"channel {to} may be used by jobs with {spelled(channel.labels or EVERYTHING)} alone"
+            remedy = "give the job such labels, or name another channel"
+            mistakes.append({"field": field, "message": message, "remedy": remedy})
+    return mistakes
 
 
 def save(client: Client, step: RecordStep) -> tuple[str, list[str]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
+from cli.__main__ import main
+from cli.manifests.carrying import make_plan
 from common.notices.alerts import Alert, Standing
 from common.notices.events import Event
 from common.notices.notice import Notice, NoticeKind, NoticeState
@@ -163,7 +165,33 @@ async def test_one_mistake_in_a_channel_of_a_file_changes_nothing(
     assert await manager.stored() == before
 
 
-async def test_no_job_is_changed_where_its_rule_is_refused(etcron: Etcron, write: Write) -> None:
+@pytest.mark.parametrize(("given", "instead", "mistake"), [
+    ("labels: all, to: [ops]", "labels: all, to: [ops, opps]",
+     ":4: all: to[1]: there is no channel opps; did you mean ops?"),
+    ("host: mail}", "host: mail, labels: {team: [dba]}}",
+     ":6: backup: notify[0].to: channel ops may be used by jobs with team=dba alone; "),
+], ids=["of a rule", "of a job"])  # fmt: skip
+async def test_a_channel_that_may_not_be_named_is_told_before_anything_is_changed(
+    etcron: Etcron, write: Write, given: str, instead: str, mistake: str
+) -> None:
+    path = write("all.yaml", ALL.replace(given, instead))
+    for how in (("--dry-run",), ()):
+        refused = await etcron("job", "apply", "-f", path, *how)
+        assert (refused.status, f"nothing was changed:\n{path}{mistake}" in refused.err) == (5, True)
+    assert (await etcron.ok("channel", "list", "-o", "json")).json == []
+
+
+async def test_no_job_is_changed_where_its_rule_is_refused(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody removes its channel meanwhile."""
+    await etcron.ok(*("opps" if word == "ops" else word for word in MAIL))
+
+    def stale(*arguments: Any, **options: Any) -> Any:
+        assert main(["channel", "remove", "opps"]) == 0
+        return make_plan(*arguments, **options)
+
+    monkeypatch.setattr("cli.manifests.applying.make_plan", stale)
     path = write("all.yaml", ALL.replace("labels: all, to: [ops]", "labels: all, to: [opps]"))
     refused = await etcron("job", "apply", "-f", path)
     assert (refused.status, "rule all: to[0]: there is no channel opps" in refused.err) == (5, True)
