@@ -23,7 +23,7 @@ _SIGNS: Final = {Action.CREATE: "+", Action.CHANGE: "~", Action.KEEP: "=", Actio
 _TO_DO: Final = {
     Action.CREATE: "to create", Action.CHANGE: "to change", Action.KEEP: "unchanged", Action.PRUNE: "to prune",
 }  # fmt: skip
-_RESULTS: Final = ("created", "changed", "unchanged", "pruned", "failed")
+_RESULTS: Final = ("created", "changed", "unchanged", "pruned", "failed", "not pruned")
 
 
 def apply(arguments: argparse.Namespace) -> int:
@@ -129,6 +129,7 @@ def _carry_out(
         saves = any(one.step.action is not Action.PRUNE for one in failed)
         complain("nothing was pruned, as not all jobs could be saved" if saves else "see above")
     results |= {one.step.name: "failed" for one in failed}
+    results |= {step.name: "not pruned" for step in steps if step.name not in results}
     if as_json:
         print_json(_document(steps, records, results | saved, is_dry=False))
     else:

@@ -105,14 +105,15 @@ def _in_zone(client: Client, wanted: Sequence[Wanted]) -> list[Wanted]:
 
 
 def carry_out(client: Client, steps: Iterable[Step], *, done: Callable[[Step, str], None]) -> list[Failed]:
-    """Save, then prune; `done` hears of each with what became of it. A refused save stops the pruning, not the saves.
+    """Save, then prune; `done` hears of each with what became of it. A refused save stops the pruning, not the saves; a
+    refused prune stops nothing.
 
     Every change is on the condition that the job still is what the plan was made for. CommandError: the manager is
     away; what was not done is done by applying again.
     """
     failed: list[Failed] = []
     for step in tracked(sorted(steps, key=lambda step: step.action is Action.PRUNE), "saving"):
-        if step.action is Action.PRUNE and failed:
+        if step.action is Action.PRUNE and any(one.step.action is not Action.PRUNE for one in failed):
             continue
         try:
             done(step, _carried(client, step))

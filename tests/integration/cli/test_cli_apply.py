@@ -236,7 +236,25 @@ async def test_a_job_that_somebody_changes_meanwhile_is_not_overwritten(
     result = await etcron("job", "apply", "-f", path, "--owner", "web", "--prune", "--yes", "1")
     assert result.status == 4
     assert "other: created" in result.out
-    assert "1 created, 1 failed" in result.out
+    assert "1 created, 1 failed, 1 not pruned" in result.out
     assert "nothing was pruned" in result.err
     assert (await etcron.ok("job", "show", "report", "-o", "json")).json["spec"]["command"] == "mine"
     assert await names(etcron) == ["backup", "other", "report"]
+
+
+async def test_a_prune_that_is_refused_stops_no_other(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("jobs.yaml", TWO)
+    await etcron.ok("job", "apply", "-f", path, "--owner", "web")
+
+    def stale(*arguments: Any, **options: Any) -> Any:
+        steps = make_plan(*arguments, **options)
+        assert main(["job", "save", "backup", "--edit", "--command", "mine"]) == 0
+        return steps
+
+    monkeypatch.setattr("cli.manifests.applying.make_plan", stale)
+    write("jobs.yaml", TWO.replace("name: backup", "name: other").replace("name: report", "name: another"))
+    result = await etcron("job", "apply", "-f", path, "--owner", "web", "--prune", "--yes", "2")
+    assert (result.status, "report: pruned\n2 created, 1 pruned, 1 failed\n" in result.out) == (4, True)
+    assert await names(etcron) == ["another", "backup", "other"]
