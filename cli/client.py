@@ -196,10 +196,8 @@ class Client:
             raise self._refusal(method, path, status, raw)
         try:
             return Answer(status=status, document=json.loads(raw) if raw else None)
-        except ValueError as error:
-            what = f"its answer to {method} {path} is not JSON; check --server"
-            message = f"{_shown(self._base)} does not answer as an etcron manager: {what}"
-            raise CommandError(message, ExitStatus.UNAVAILABLE) from error
+        except (ValueError, RecursionError) as error:
+            raise self._no_manager(f"its answer to {method} {path} is not JSON") from error
 
     def items(self, path: str, query: Query, *, limit: int | None = None, warnings: list[str]) -> Iterator[Document]:
         """The items of a list, page by page, at most `limit`; what the pages warn of goes to the warnings."""
@@ -207,6 +205,8 @@ class Client:
         with Progress("reading") as progress:
             while left is None or left > 0:
                 page = self.get(path, {**query, "cursor": cursor, "limit": PAGE if left is None else min(PAGE, left)})
+                if not isinstance(page, dict) or not isinstance(page.get("items"), list):
+                    raise self._no_manager(f"its answer to GET {path} has no items")
                 warnings += [text for text in page.get("warnings") or () if text not in warnings]
                 progress.advance(len(page["items"]))
                 yield from page["items"]
@@ -214,6 +214,10 @@ class Client:
                 cursor = page.get("nextCursor")
                 if cursor is None:
                     return
+
+    def _no_manager(self, what: str) -> CommandError:
+        message = f"{_shown(self._base)} does not answer as an etcron manager: {what}; check --server"
+        return CommandError(message, ExitStatus.UNAVAILABLE)
 
     # One exchange
 
@@ -465,7 +469,7 @@ def _refusal(method: str, path: str, status: int, body: bytes) -> ProblemError:
     """The error that a problem document stands for; one that is none (a proxy's page) is reported by its status."""
     try:
         document = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         document = {"detail": f"{method} {path} was answered with status {status}"}

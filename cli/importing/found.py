@@ -70,6 +70,8 @@ def objects_in(text: str, *members: str) -> Iterator[Object]:
         document = json.loads(text)
     except ValueError:
         document = _lines(text)
+    except RecursionError as error:
+        raise UnreadableError(f"it is no JSON ({error})") from None
     for member in members:
         if isinstance(document, dict) and isinstance(document.get(member), list):
             document = document[member]
@@ -85,7 +87,7 @@ def objects_in(text: str, *members: str) -> Iterator[Object]:
 def _lines(text: str) -> list[Any]:
     try:
         return [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableError(f"it is no JSON ({error}), nor a JSON object a line") from None
 
 

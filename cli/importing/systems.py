@@ -50,12 +50,13 @@ def kubernetes(text: str) -> Iterator[Found]:
 
         try:
             documents = [one for one in yaml.safe_load_all(text) if one is not None]
-        except yaml.YAMLError as error:
+            text = json.dumps(documents[0] if len(documents) == 1 else documents, default=str)
+        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:  # a date for a key, a circle, ...
             raise UnreadableError(f"it is neither JSON nor YAML: {error}") from None
-        text = json.dumps(documents[0] if len(documents) == 1 else documents, default=str)
     for thing in objects_in(text, "items"):
-        metadata = thing.get("metadata") or {}
-        found = Found(title="/".join(filter(None, (metadata.get("namespace"), metadata.get("name")))) or "?")
+        metadata = thing["metadata"] if isinstance(thing.get("metadata"), dict) else {}
+        names = (metadata.get("namespace"), metadata.get("name"))
+        found = Found(title="/".join(str(name) for name in names if name) or "?")
         try:
             if thing.get("kind", "CronJob") != "CronJob":
                 raise RefusedError(f"it is a {thing.get('kind')}, and no CronJob")
@@ -218,7 +219,7 @@ def _cronicle(thing: Object, found: Found) -> dict[str, Any]:
 def cronsun(text: str) -> Iterator[Found]:
     """``etcdctl get --prefix /cronsun/cmd/ --print-value-only``."""
     for thing in objects_in(text):
-        rules = thing.get("rules") or []
+        rules = thing["rules"] if isinstance(thing.get("rules"), list) else []
         for number, rule in enumerate(rules, start=1):
             found = Found(
                 title=f"{thing.get('name') or thing.get('id')}" + (f", rule {number}" if len(rules) > 1 else "")
@@ -256,13 +257,14 @@ def _cronsun(thing: Object, rule: Object, number: int, found: Found) -> dict[str
 
 def legacy(text: str) -> Iterator[Found]:
     """The legacy system's jobs: ``etcdctl get --prefix /cron/jobs/ -w json``, or their values, one a line."""
-    values = []
+    values = list[Object]()
     for thing in objects_in(text, "kvs"):
         if "value" in thing and "command" not in thing:
             try:
-                values.append(json.loads(base64.b64decode(thing["value"])))
-            except (ValueError, binascii.Error, TypeError):
-                values.append({"name": str(thing.get("key"))})
+                value = json.loads(base64.b64decode(thing["value"]))
+            except (ValueError, binascii.Error, TypeError, RecursionError):
+                value = None
+            values.append(value if isinstance(value, dict) else {"name": str(thing.get("key"))})
         else:
             values.append(thing)
     return each(iter(values), _legacy, "name")

@@ -160,6 +160,14 @@ def test_a_proxys_page_is_no_problem_document() -> None:
     assert "does not answer as an etcron manager" in str(error)
 
 
+@pytest.mark.parametrize("body", [b"{}", b"[]", b'{"items": {}}', pytest.param(b"[" * 100_000, id="deep")])
+def test_a_list_of_a_server_that_is_no_manager(body: bytes) -> None:
+    with _answering(_http(200, body)) as url, Client([url]) as client, pytest.raises(CommandError) as raised:
+        list(client.items("/x", {}, warnings=[]))
+    assert raised.value.status is ExitStatus.UNAVAILABLE
+    assert "does not answer as an etcron manager: its answer to GET /x " in str(raised.value)
+
+
 def test_no_answer_to_a_change_is_in_doubt() -> None:
     error = _error(b"", method="POST")
     assert error.status is ExitStatus.UNAVAILABLE

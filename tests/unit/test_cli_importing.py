@@ -185,6 +185,15 @@ def test_jobs_of_the_legacy_system() -> None:
     assert [one.job for one in jobs("legacy", json.dumps(value) + "\n")] == [value]
 
 
+@pytest.mark.parametrize("spoiled", ["null", "5", "[1]", pytest.param("[" * 100_000, id="deep")])
+def test_a_spoiled_key_of_the_legacy_system_stops_no_other(spoiled: str) -> None:
+    value = {"name": "job1", "command": "echo hello", "cronExpr": "*/5 * * * * * *"}
+    kvs = [{"key": key, "value": base64.b64encode(text.encode()).decode()}
+           for key, text in (("spoiled", spoiled), ("good", json.dumps(value)))]  # fmt: skip
+    odd, good = jobs("legacy", {"kvs": kvs})
+    assert (odd.title, odd.notes, good.job) == ("spoiled", ["it has no command, or no cronExpr"], value)
+
+
 def test_variables_of_kubernetes_stand_for_their_values() -> None:
     def of(*command: str, **more: object) -> dict[str, Any]:
         env = [{"name": "BUCKET", "value": "b"}, {"name": "TO", "value": "s3://$(BUCKET)/x"},
@@ -346,7 +355,12 @@ def test_an_export_of_cronicle_that_is_cut_short_is_told_as_such(more: str) -> N
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS, "systemd"])
-@pytest.mark.parametrize("text", ["", "{", "[1]", '"x"', "[[]]", "null", "a: [", "{}", '{"items": [{}]}', "- 1\n- 2"])
+@pytest.mark.parametrize("text", [
+    "", "{", "[1]", '"x"', "[[]]", "null", "a: [", "{}", '{"items": [{}]}', "- 1\n- 2", '{"metadata": 5, "rules": 5}',
+    '{"metadata": {"namespace": 5, "name": [1]}}', "2020-01-01: x", "a: 2020-13-45", "&a [*a]",
+    pytest.param("[" * 100_000, id="deep"), pytest.param('{"a":' * 100_000, id="deep objects"),
+    pytest.param("{}\n" + "[" * 100_000, id="a deep line"), pytest.param("a: " + "[" * 2_000, id="deep YAML"),
+])  # fmt: skip
 def test_what_is_no_export_is_told_as_such_and_nothing_fails(system: str, text: str) -> None:
     try:
         found = jobs(system, text)
