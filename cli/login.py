@@ -170,11 +170,11 @@ def _logout(arguments: argparse.Namespace) -> int:
             client.call("DELETE", access_path("tokens", profile.token_id))
     except CommandError as error:
         if not _is_gone(error):
-            forget(profile.name)
+            forget(profile)
             answered = error.document.get("detail") if isinstance(error, ProblemError) else None
             warn([_still_good(profile, answered or error)])
             return error.status
-    forget(profile.name)
+    forget(profile)
     tell(f"logged out of {profile.server}")
     return ExitStatus.OK
 

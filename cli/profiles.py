@@ -10,12 +10,14 @@ token is given, a Unix socket of a manager of this machine is asked first: it ne
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import ipaddress
 import json
 import os
 import re
 import stat
 from argparse import Namespace
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -197,19 +199,44 @@ def read_profiles() -> dict[str, Profile]:
 
 def keep(profile: Profile) -> None:
     """In place of the one of this name. CommandError: the file cannot be written."""
-    _write({**read_profiles(), profile.name: profile})
+    with _changed() as profiles:
+        profiles[profile.name] = profile
 
 
-def forget(name: str) -> None:
-    """It is kept no more. CommandError: the file cannot be written."""
-    profiles = read_profiles()
-    if profiles.pop(name, None) is not None:
-        _write(profiles)
+def forget(profile: Profile) -> None:
+    """It is kept no more; another one that has come in its place is. CommandError: the file cannot be written."""
+    with _changed() as profiles:
+        if profiles.get(profile.name) == profile:
+            del profiles[profile.name]
 
 
 def check_writable() -> None:
     """CommandError where nothing can be kept: before a user types a password for nothing."""
-    _write(read_profiles())
+    with _changed():
+        pass
+
+
+@contextlib.contextmanager
+def _changed() -> Iterator[dict[str, Profile]]:
+    """The profiles, which are written at the end. A lock keeps out other logins and logouts, whose changes would be
+    lost.
+    """
+    path = path_of_profiles()
+    refuse_others_place(path.parent, "name another HOME (sudo -H)")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.chmod(0o700)
+        lock = os.open(path.with_name(".config.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        with contextlib.suppress(OSError):  # not every file system of a home has locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        profiles = read_profiles()
+        yield profiles
+        _write(path, profiles)
+    finally:
+        os.close(lock)
 
 
 def _profile(name: str, one: dict[str, Any]) -> Profile:
@@ -220,18 +247,14 @@ def _profile(name: str, one: dict[str, Any]) -> Profile:
     return Profile(name=name, server=server, ca=ca, token=token, user=user)
 
 
-def _write(profiles: dict[str, Profile]) -> None:
+def _write(path: Path, profiles: dict[str, Profile]) -> None:
     """Whole or not at all, readable by its owner alone from the first byte on."""
-    path = path_of_profiles()
     document = {
         name: {"server": one.server, "ca": one.ca, "token": one.token, "user": one.user}
         for name, one in profiles.items()
     }
     fresh = path.with_name(f".config.{os.getpid()}.json")
-    refuse_others_place(path.parent, "name another HOME (sudo -H)")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.parent.chmod(0o700)
         with contextlib.suppress(FileNotFoundError):
             fresh.unlink()
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -243,7 +266,11 @@ def _write(profiles: dict[str, Profile]) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             fresh.unlink()
-        raise CommandError(f"{path} cannot be written: {error.strerror}", ExitStatus.NO) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> CommandError:
+    return CommandError(f"{path} cannot be written: {error.strerror}", ExitStatus.NO)
 
 
 def _is_loopback(host: str) -> bool:

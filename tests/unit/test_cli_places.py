@@ -9,7 +9,7 @@ import pytest
 
 from cli.errors import CommandError, ExitStatus
 from cli.places import refuse_others_place
-from cli.profiles import Profile, _write
+from cli.profiles import Profile, keep
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="of root alone")
 
@@ -24,7 +24,7 @@ def test_a_home_of_another_user_and_a_way_through_it_are_refused(
     (home / ".config").symlink_to(elsewhere)
     monkeypatch.setenv("HOME", str(home))
     with pytest.raises(CommandError, match=r"is not root's alone \(of daemon\).*sudo -H") as refused:
-        _write({"default": Profile(name="default", server="http://127.0.0.1:1", token="t")})
+        keep(Profile(name="default", server="http://127.0.0.1:1", token="t"))
     assert refused.value.status == ExitStatus.REFUSED
     assert list(elsewhere.iterdir()) == []
     assert elsewhere.stat().st_mode & 0o777 == 0o755, "it had been closed to others through the link"

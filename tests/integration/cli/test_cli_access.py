@@ -125,7 +125,7 @@ async def test_logout_of_a_user_who_is_disabled_just_now_does_not_say_that_the_t
 async def test_token_is_kept_where_its_owner_alone_reads_it(in_: Etcron, home: Path) -> None:
     folder = home / ".config/etcron"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert [stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()] == [0o600]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
 
 
 async def test_token_that_others_may_read_is_not_used(in_: Etcron, home: Path) -> None:
