@@ -31,10 +31,14 @@ from common.configuration.files import password_in
 
 
 class DataDir:
-    """A data directory; made when it is entered."""
+    """A data directory; made when it is entered. CommandError where ``~`` in its path stands for nothing."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.expanduser().absolute()
+        try:
+            self.path = path.expanduser().absolute()
+        except RuntimeError:
+            message = f"--data-dir: {path}: there is no such user, or their home is not known; write the whole path"
+            raise CommandError(message, ExitStatus.USAGE) from None
         self.etcd = self.path / "etcd"
         self.etcd_password = self.path / "etcd-password"
         self.log_store = self.path / "log-store"

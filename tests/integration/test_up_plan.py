@@ -290,6 +290,12 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         pass
 
 
+def test_a_directory_of_a_user_whom_this_machine_does_not_have_is_a_mistake_in_usage() -> None:
+    with pytest.raises(CommandError, match="--data-dir: ~nosuchuser/x: there is no such user") as refused:
+        DataDir(Path("~nosuchuser/x"))
+    assert refused.value.status is ExitStatus.USAGE
+
+
 @pytest.mark.parametrize("inside", ["", "run", "config", "log"])
 def test_a_directory_that_others_can_change_is_refused(tmp_path: Path, inside: str) -> None:
     """They would put a configuration of their own there, and with it a command."""
