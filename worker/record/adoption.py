@@ -5,7 +5,8 @@ comparing that it is still this worker's: a run that the steward has given up me
 still runs of it is ended. A worker that starts again settles the open runs of *its own instance* at once: with the
 verdict in its spool or in the log store, else as lost (never as missed: it cannot know). What follows a run by its
 job's policy is put by the transaction that settles it, as at any end. Where processes of such a run live that could not
-be ended, it is put under the new session instead, and settled once they are gone (see ``ending``).
+be ended, it is put under the new session instead, and settled once they are gone (see ``ending``). One that has ended,
+as etcd knows, waits in the same way for a log store that does not answer.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ class _Former:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _StuckFormer:
-    """A run of an earlier life whose processes could not be ended, and its record as far as it is known."""
+    """A run of an earlier life that is not settled yet, and its record as far as it is known.
+
+    Processes of it could not be ended, or its record is in the log store, which does not answer.
+    """
 
     former: _Former
     in_spool: Spooled | None
@@ -194,22 +198,26 @@ class Adoption:
         open_ones = [one for one in former if one.entry.state is not EntryState.FINAL]
         wanted = {str(one.run_id) for one in open_ones}
         in_spool = await once_possible(lambda: find_in_spool(wanted), what="its records")
-        unknown = [one for one in open_ones if str(one.run_id) not in in_spool]
+        unknown = {one.run_id for one in open_ones if str(one.run_id) not in in_spool}
         # Asked last: what was in neither place is lost. Where it is away: what it has counts there all the same.
         delivered: Mapping[str, RunRecord] = {}
         if unknown:
             with suppress(UnavailableError):
-                delivered = await self._store.find([one.run_id for one in unknown], deadline_seconds=_STORE_DEADLINE_S)
+                delivered = await self._store.find([*unknown], deadline_seconds=_STORE_DEADLINE_S)
+                unknown.clear()
 
         async def settle(one: _Former) -> None:
             in_its_spool, found = in_spool.get(str(one.run_id)), delivered.get(str(one.run_id))
-            is_recorded, is_ending = self._ending.is_recorded(one.run_id), one.run_id in self._ending
-            kept = _StuckFormer(former=one, in_spool=in_its_spool, delivered=found, is_recorded=is_recorded)
-            if one.entry.state is _OPEN and (is_ending or kept.has_to_be_asked_for):
-                (self._kept if is_ending else self._over)[one.run_id] = kept
-                await self._keep(one.run_id, kept, session)
-                return
+            is_ending = one.entry.state is _OPEN and one.run_id in self._ending
             try:
+                is_recorded = self._ending.is_recorded(one.run_id)
+                if one.run_id in unknown and (await self._left(one)).has_ended:
+                    is_recorded = True  # the spool may have let go of it: then the log store has it
+                kept = _StuckFormer(former=one, in_spool=in_its_spool, delivered=found, is_recorded=is_recorded)
+                if one.entry.state is not EntryState.FINAL and (is_ending or kept.has_to_be_asked_for):
+                    (self._kept if is_ending else self._over)[one.run_id] = kept
+                    await self._keep(one.run_id, kept, session)
+                    return
                 await self._settle_one(one, in_its_spool, found)  # or the steward was first
             except EtcdRefusedError as error:
                 if not is_for_good(error):
@@ -217,7 +225,9 @@ class Adoption:
                 self._refusals.note(str(one.run_id), error)  # left to the steward, whose patience is longer
 
         await _at_once([partial(settle, one) for one in former])
-        self._ending.keep_only(self._kept.keys() | self._over.keys())
+        # Of what has ended etcd says so itself: processes of it that live were given up.
+        over = {run_id for run_id, kept in self._over.items() if kept.former.entry.state is _OPEN}
+        self._ending.keep_only(self._kept.keys() | over)
         self._session = session
         return len(former)
 
@@ -260,7 +270,7 @@ class Adoption:
                 kept.former = _Former(run_id, entry, kv)
                 return
             now = self._still(former, result.one(0))
-            if now is None or now.entry.state is not _OPEN:
+            if now is None or now.entry.state is EntryState.FINAL:
                 self._forget(run_id)  # the steward was first: its lock has passed on
                 return
             kept.former = now

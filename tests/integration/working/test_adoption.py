@@ -20,6 +20,7 @@ from common.timings import STAMP_VALID_S
 from common.verdicts import Verdict
 from tests.support.cluster import Process
 from tests.support.dead_mount import DeadMount
+from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStore, to_disturb
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -328,6 +329,38 @@ async def test_ended_run_of_a_former_life_has_had_what_follows(place: Place, wor
     end_ms = SystemClock().wall_ms()
     await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.FAILED, exit_code=1, end_ms=end_ms)])
     assert await followed(place, world, run_id) == []
+
+
+@pytest.mark.filterwarnings(PYMONGO_DROPS_A_SOCKET)
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+async def test_ended_run_of_a_former_life_waits_for_a_log_store_that_does_not_answer(
+    place: Place, world: World, log_store: LogStore, overlap: str
+) -> None:
+    """etcd knows of its end, and the spool has let go of its record: nobody is told that it was lost."""
+    job = await world.save(onWorkerLost="rerun", overlap=overlap)
+    state = EntryState.OPEN if overlap == "skip" else EntryState.ENDED
+    run_id = await of_a_former_life(place, world, revision=job.mod_revision, locked=overlap == "skip", state=state)
+    await world.etcd.delete(world.keys.lock("job"))
+    await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.SUCCESS)])
+    async with Proxy(f"127.0.0.1:{to_disturb(log_store).port}", http2=False) as proxy:
+        proxy.set(Mode.RESET)
+        async with working(place, mongodb_uri=f"mongodb://{proxy.endpoint}/") as worker:
+            await worker.deciding()
+            entry = await world.entry(run_id)
+            assert entry is not None
+            assert (entry.state, entry.session) == (state, worker.session.id)
+            await world.etcd.put(world.keys.run(run_id), entry.to_json())  # a write in doubt would have done this
+            await lose_session(worker, world)
+            entry = await world.entry(run_id)
+            assert entry is not None
+            assert (entry.state, entry.session) == (state, worker.session.id)
+            proxy.set(Mode.PASS)
+            await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
+            await wait_until(lambda: worker.parts.spool.pending == 0, description="all is delivered")
+    record = await world.record(run_id)
+    assert (record["status"], record.get("late", False)) == ("success", False)
+    assert await world.runlog.read_outbox(10) == []
+    assert await world.requests() == []
 
 
 async def test_lost_run_of_a_former_life_is_run_again_by_the_jobs_wish(place: Place, world: World) -> None:
