@@ -68,5 +68,9 @@ class Admission:
         return Reason.CLOCK in self._reasons
 
     @property
+    def is_spool_refusing(self) -> bool:
+        return Reason.SPOOL in self._reasons
+
+    @property
     def is_drained(self) -> bool:
         return Reason.DRAIN in self._reasons

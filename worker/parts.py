@@ -399,6 +399,7 @@ class Parts:
         self.steward = Steward(
             client=client, keys=keys, worker=worker, clock=clock, companion=self._beside_duties, duties=duties,
             timeless=[self._clock_keeping], is_clock_off=self._is_clock_off,
+            is_spool_refusing=lambda: self.admission.is_spool_refusing,
             others_decide=lambda: bool(self.members.accepting().keys() - {worker}),
         )  # fmt: skip
 

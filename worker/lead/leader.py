@@ -3,6 +3,7 @@
     candidate --election won--> steward: each duty has its turn, again and again
     steward --session over, or a duty failed in an unforeseen way--> candidate (after a failure: for 10 minutes not)
     steward --its clock is off--> candidate, where another worker takes fires; else it only measures clocks
+    steward --its disk takes no records--> candidate, where another worker takes fires; else it goes on
 
 Every write of a duty compares the leadership and the session, so two stewards at once do no harm: the one that is no
 longer steward in etcd's eyes changes nothing. A duty of each second that has very many to look at takes some of them in
@@ -55,7 +56,7 @@ STAND_DOWN_S: Final = 600.0
 _TICK_S: Final = 0.5
 _SAY_EVERY_S: Final = 3600.0
 _HAND_ON_S: Final = 15.0
-"""For so long a worker whose clock is off leaves the office to others."""
+"""For so long a worker whose clock is off, or whose disk takes no records, leaves the office to others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +106,14 @@ class Steward:
         clock: Clock,
         timeless: Sequence[Duty] = (),
         is_clock_off: Callable[[], bool] = lambda: False,
+        is_spool_refusing: Callable[[], bool] = lambda: False,
         others_decide: Callable[[], bool] = lambda: False,
     ) -> None:
         """``companion``: what runs beside the duties for as long as the term lasts.
 
         ``timeless``: more duties, which a wrong clock does not spoil. ``others_decide``: whether some other worker
-        takes fires, so that its clock is right. ``is_clock_off``: looks at the clock before it says so.
+        takes fires, so that its clock is right, and its disk takes records. ``is_clock_off``: looks at the clock before
+        it says so. ``is_spool_refusing``: whether this worker's disk takes no records, so that none are delivered.
         """
         self._client = client
         self._keys = keys
@@ -118,6 +121,7 @@ class Steward:
         self._duties = (*duties, *timeless)
         self._timeless = timeless
         self._is_clock_off = is_clock_off
+        self._is_spool_refusing = is_spool_refusing
         self._others_decide = others_decide
         self._companion = companion
         self._clock = clock
@@ -193,9 +197,9 @@ class Steward:
             duty.begin()
         dated, was_off = replace(term, is_clock_off=self._is_clock_off), False
         while term.election.leading:
-            if self._is_clock_off() and self._others_decide():
+            if (why := self._why_unfit()) is not None and self._others_decide():
                 extra = {"action": "steward.hands_on"}
-                _log.warning("its clock is off: leaves the office of steward to others", extra=extra)
+                _log.warning("%s: leaves the office of steward to others", why, extra=extra)
                 await term.election.stand_down(_HAND_ON_S)
                 return
             if (is_off := self._is_clock_off()) != was_off:
@@ -209,6 +213,12 @@ class Steward:
                     await self._perform(duty, term if is_timeless else dated)
                     due[id(duty)] = self._clock.monotonic() + duty.every_s
             await asyncio.sleep(_TICK_S)
+
+    def _why_unfit(self) -> str | None:
+        """Why another worker would do better."""
+        if self._is_clock_off():
+            return "its clock is off"
+        return "its disk takes no records" if self._is_spool_refusing() else None
 
     async def _perform(self, duty: Duty, term: Term) -> None:
         try:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from common.clock import SystemClock
-from common.protocol.run import EntryState, RunRecord
+from common.protocol.keys import RunId
+from common.protocol.run import EntryState, RunRecord, final_entry
 from common.protocol.txn import Delete, Txn
 from common.verdicts import Verdict
 from tests.support.dead_mount import DeadMount
@@ -146,6 +147,29 @@ async def test_record_of_a_run_that_was_ending_when_it_was_given_up_comes_late_o
             return bool((await world.record(run_id))["status"] == "failed")
 
         await wait_until(came_late, description="its record has replaced the verdict")
+
+
+async def test_steward_whose_disk_is_full_leaves_the_office_to_a_worker_that_delivers(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.lead.lost_runs.FINAL_PATIENCE_S", 0)
+    monkeypatch.setattr("worker.lead.lost_runs.SCAN_S", 0.1)
+    run_id = RunId.planned("job", 1_790_000_000_000)
+    verdict = RunRecord(run_id=run_id, status=Verdict.MISSED, reason="no worker")
+    async with working(place) as worker:
+        await worker.deciding()
+        await wait_until(lambda: worker.parts.steward.leading, description="it is the steward")
+        # Its file is longer than the other one's will be, so that the limit is reached by it alone.
+        job = await world.save("long", "head -c 20000 /dev/zero | tr '\\0' x")
+        await world.record(await world.ask(job, SystemClock().wall_ms(), name="long"))
+        async with working(place, "w2") as other:
+            await other.deciding()
+            with full_disk(worker.agent._spool.size_bytes + 50):
+                await world.etcd.put(world.keys.run(run_id), final_entry(verdict, worker="w9").to_json())
+                assert (await world.record(run_id))["status"] == "missed"
+                await wait_until(lambda: not worker.parts.steward.leading, description="it is the steward no more")
+                assert other.parts.steward.leading
+                assert worker.parts.admission.is_spool_refusing
 
 
 async def told(world: World) -> bool:

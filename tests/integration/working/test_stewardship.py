@@ -46,10 +46,11 @@ class Candidate:
         self.world, self.name, self.clock, self.duty = world, name, SteppingClock(), Counting()
         self.in_company = False
         self.timeless, self.is_clock_off, self.others_decide = Counting("measuring"), False, False
+        self.is_spool_refusing = False
         self.steward = Steward(
             client=world.etcd, keys=world.keys, worker=name, duties=[self.duty], companion=self.company,
             clock=self.clock, timeless=[self.timeless], is_clock_off=lambda: self.is_clock_off,
-            others_decide=lambda: self.others_decide,
+            is_spool_refusing=lambda: self.is_spool_refusing, others_decide=lambda: self.others_decide,
         )  # fmt: skip
 
     async def company(self) -> None:
@@ -128,6 +129,17 @@ async def test_who_does_not_know_the_time_decides_nothing_and_leaves_it_to_who_d
             # Which may be before etcd's answer has told the first that its key is gone.
             await wait_until(lambda: not one.steward.leading, description="the first leads no more")
             assert one.duty.performed == performed
+
+
+async def test_whose_disk_takes_no_records_goes_on_where_nobody_else_takes_fires(world: World) -> None:
+    async with standing(world, "w1") as (one, _), standing(world, "w2") as (other, _):
+        await wait_until(lambda: one.duty.performed + other.duty.performed > 0, description="one of them leads")
+        leads, waits = (one, other) if one.duty.performed else (other, one)
+        leads.is_spool_refusing = True
+        performed = leads.duty.performed
+        await wait_until(lambda: leads.duty.performed > performed + 1, description="it goes on")
+        leads.others_decide = True
+        await wait_until(lambda: waits.duty.performed > 0, description="the other leads")
 
 
 async def test_etcd_being_away_is_borne_and_said_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
