@@ -43,6 +43,7 @@ class Roster:
         self._clock = clock
         self._live: frozenset[str] = frozenset()
         self._left_ms: dict[str, int] = {}
+        """In the order in which they left; of no more than are remembered in etcd."""
         self.by_name: dict[str, Known] = {}
 
     @property
@@ -56,6 +57,8 @@ class Roster:
         self._left_ms.update(dict.fromkeys(self._live - live, self._clock.wall_ms()))
         for name in live:
             self._left_ms.pop(name, None)
+        while len(self._left_ms) > MOST_KEPT:
+            del self._left_ms[next(iter(self._left_ms))]
         self._live = live
 
     def on_changes(self, changes: Sequence[Change]) -> None:
