@@ -153,6 +153,10 @@ class Rights:
         """The same rights with at most this role."""
         return Rights(tuple(grant.capped(role) for grant in self.grants), self.guarded)
 
+    def snapshot(self) -> Rights:
+        """As they are now, for what is kept: of a call that changes something they are looked up each time."""
+        return Rights(self.grants, self.guarded)
+
     def has(self, role: Role) -> bool:
         """Whether there is anything on which the caller has this role."""
         return any(grant.role.covers(role) for grant in self.grants)

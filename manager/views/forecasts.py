@@ -134,6 +134,7 @@ class Forecasts:
     async def of(self, query: JobQuery, rights: Rights, from_ms: int, to_ms: int) -> Forecast:
         """Between two whole minutes. UnavailableError: the jobs have not been read yet."""
         await self._watching.ready()
+        rights = rights.snapshot()
         key = (rights.sight, query, from_ms, to_ms)
         if (kept := self._fresh(key)) is None or kept.unknown:
             as_of, jobs = self._watching.catalog.edition, await self._jobs(query, rights)
@@ -179,6 +180,7 @@ class Forecasts:
 
     async def crowd(self, query: JobQuery, rights: Rights, from_ms: int, to_ms: int) -> Sequence[Crowding]:
         """The jobs that fire from one time up to another, at most an hour later; those whose runs take most first."""
+        rights = rights.snapshot()
         key = (rights.sight, query, from_ms, to_ms)
         edition, found = self._crowds.get(key, (None, []))
         if edition == self._edition:
@@ -200,6 +202,7 @@ class Forecasts:
         self, after: Mapping[str, JobSpec], rights: Rights, from_ms: int, to_ms: int
     ) -> tuple[Forecast, Wanted]:
         """What all jobs that the caller may know of want, as they are, and where some of them are others."""
+        rights = rights.snapshot()
         before = await self.of(JobQuery(), rights, from_ms, to_ms)
         expected = await self._expected(await self._jobs(JobQuery(), rights), rights)
         expected.specs[:] = [after.get(spec.name, spec) for spec in expected.specs]

@@ -263,6 +263,7 @@ class Catalog:
         return self.states if self.sees_all(rights) else self._seen(rights).states
 
     def _seen(self, rights: Rights) -> _SeenNames:
+        rights = rights.snapshot()  # what is made by them is kept for all callers with this sight
         sight = rights.sight
         known = self._seen_by.pop(sight, None)
         if known is None:

@@ -13,9 +13,13 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from aiohttp.test_utils import make_mocked_request
+from aiohttp.web import Request
+
 from common.access.accounts import Service, User
+from common.access.callers import AuthMode, Identity, Via
 from common.access.credentials import LoginSession, SessionWay, Token, digest_of, spell_token
-from common.access.rights import Binding, Grant, Role
+from common.access.rights import Binding, Grant, Rights, Role
 from common.access.selectors import EVERYTHING, Selector
 from common.access.subjects import Subject
 from common.clock import SystemClock
@@ -24,6 +28,7 @@ from common.json_text import dumps
 from common.protocol.access_keys import AccessKeys
 from common.protocol.txn import Put, Txn
 from manager.access.directory import Directory
+from manager.access.guard import Access
 from manager.access.passwords import Passwords
 from tests.support.clearing import delete_prefix
 from tests.support.managing import Managed
@@ -180,6 +185,30 @@ class Accessing:
             async with asyncio.timeout(PATIENCE_S):
                 await one.synced.wait()
             assert await one.has_reached(revision, within_s=PATIENCE_S), "the managers have not heard of it"
+
+
+class ChangingCaller:
+    """A caller whose rights the test changes; None: the credential is no longer good."""
+
+    def __init__(self, rights: Rights) -> None:
+        self.rights: Rights | None = rights
+
+    def rights_of(self, identity: Identity) -> Rights:
+        return self.rights or Rights()
+
+    def is_known(self, identity: Identity) -> bool:
+        return self.rights is not None
+
+    async def ready(self, changes: bool = False) -> None:
+        pass
+
+    async def posts(self) -> Rights:
+        """The rights in a call that changes something, as the guard hands them on."""
+        access = Access(AuthMode.REQUIRED, [self._way], self)
+        return (await access.caller(make_mocked_request("POST", "/"))).rights
+
+    async def _way(self, request: Request) -> Identity:
+        return Identity(name="alice", subjects=frozenset(), via=Via.TOKEN)
 
 
 def _grant(role: Role, labels: Labels | None, run_as: Collection[str] | None, workers: Labels | None) -> Grant:

@@ -15,6 +15,7 @@ from common.etcd import Change
 from common.protocol.keys import Keys
 from common.protocol.txn import KeyValue
 from manager.watch.catalog import Catalog, JobQuery
+from tests.support.access import ChangingCaller
 
 KEYS = Keys("/test")
 NAMES = [f"job-{number}" for number in range(6)]
@@ -61,6 +62,27 @@ async def test_pages_show_what_each_caller_may_know_of_after_each_change(steps: 
             expected = sorted(name for name, state in there.items() if state in states)
             assert [job.name for job in page.jobs] == expected, who
             assert page.total == len(expected)
+
+
+async def test_rights_that_one_caller_gets_or_loses_change_nothing_that_others_are_shown() -> None:
+    """In a call that changes something they are looked up each time; and it is the first by rights like these."""
+    catalog, alice = Catalog(KEYS, on_changed=lambda name, labels: None), ChangingCaller(rights(Role.EDITOR, "a"))
+    catalog.on_changes([change("job-0", "a", 1), change("job-1", "b", 2)])
+
+    async def shown() -> list[str]:
+        page = await catalog.page(JobQuery(), CALLERS["of a"][0], cursor=None, limit=100)
+        assert page.total == len(page.jobs)
+        return [job.name for job in page.jobs]
+
+    assert await catalog.matching(JobQuery(), await alice.posts()) == ("job-0",)
+    alice.rights = rights(Role.EDITOR, "a", "b")
+    catalog.on_changes([change("job-2", "b", 3)])
+    assert await shown() == ["job-0"]
+    alice.rights = None
+    catalog.on_changes([change("job-3", "a", 4), change("job-0", "b", 5)])
+    assert await shown() == ["job-3"]
+    catalog.on_changes([change("job-3", GONE, 6)])
+    assert await shown() == []
 
 
 async def test_search_of_many_jobs_leaves_the_loop_to_others_and_misses_no_change() -> None:

@@ -38,7 +38,7 @@ from common.runlog.alerts import Bucket
 from common.verdicts import EventKind, Verdict
 from manager.access.needs import inventory
 from manager.api import versions
-from tests.support.access import Accessing
+from tests.support.access import Accessing, token_id
 from tests.support.etcd_server import EtcdServer
 from tests.support.event_stream import EventStream, listening
 from tests.support.joining import join
@@ -497,6 +497,29 @@ async def test_job_that_changes_hands_is_gone_for_those_who_had_it(world: World)
     _, text = await world.get("ours", f"{JOBS}/hidden-job")
     row = json.loads(text)
     assert (row["running"], row["lastResult"], row["lastRun"], row["recent"]) == ([], None, None, [])
+
+
+async def test_attack_a_preview_changes_what_another_caller_with_the_same_rights_is_shown(world: World) -> None:
+    """It is a POST, by rights that are looked up each time; and the first call by these at this manager."""
+    access, team = Accessing(world.manager), {"team": "new"}
+    alice, bob = [await access.user(name, Role.VIEWER, labels={"team": ["new"]}) for name in ("alice", "bob")]
+
+    async def shown(revision: int) -> list[str]:
+        assert await world.manager.parts.watching.has_reached(revision)
+        async with world.manager.http.get(JOBS, headers=bob) as answer:
+            assert answer.status == 200, await answer.text()
+            return [row["name"] for row in (await answer.json())["items"]]
+
+    assert await world.manager.parts.watching.has_reached(await world.save("first", team))
+    wish = {"names": ["first"], "by": "minute"}
+    await world.manager.call("POST", "/api/v1/forecast/spread", wish, **alice)
+    await access.bind("user:alice", Role.VIEWER, labels={"team": ["theirs"]})
+    assert await shown(await world.save("hidden-new", THEIRS)) == ["first"]
+    await access.delete(access.keys.token(token_id(alice)))
+    await world.save("first", THEIRS)
+    assert await shown(await world.save("second", team)) == ["second"]
+    await world.manager.etcd.delete(world.manager.keys.job("second"))
+    assert await shown(await world.save("third", team)) == ["third"]
 
 
 async def test_attack_name_of_a_hidden_job_is_found_out_by_a_deleted_one_that_had_it(world: World) -> None:
