@@ -42,25 +42,31 @@ class NextFires:
         self._stale, self._order, self._keys = None, [], {}
 
     async def refresh(self, now_ms: int) -> None:
-        """What follows is as of now."""
+        """What follows is as of now. Where it is cancelled, the next one goes on with the rest."""
         async with self._lock:
-            stale = set(self._names) if self._stale is None else self._stale
+            rest = set(self._names) if self._stale is None else self._stale
             due = bisect_left(self._order, f"{now_ms:016d}0")  # "0" comes behind "/"
-            stale.update(_name(key) for key in self._order[:due])
+            rest.update(_name(key) for key in self._order[:due])
             self._stale = set()
-            one_by_one = len(stale) <= _FEW
-            for place, name in enumerate(stale, start=1):
-                was, at_ms = self._keys.pop(name, None), self._next_after(name, now_ms)
-                if was is not None and one_by_one:
-                    del self._order[bisect_left(self._order, was)]
-                if at_ms is not None:
-                    key = self._keys[name] = f"{at_ms:016d}/{name}"
-                    if one_by_one:
-                        insort(self._order, key)
-                if place % _AT_ONCE == 0:
-                    await asyncio.sleep(0)
-            if not one_by_one:
-                self._order = sorted(self._keys.values())
+            one_by_one = len(rest) <= _FEW
+            try:
+                for place, name in enumerate(list(rest), start=1):
+                    at_ms = self._next_after(name, now_ms)
+                    was = self._keys.pop(name, None)
+                    if was is not None and one_by_one:
+                        del self._order[bisect_left(self._order, was)]
+                    if at_ms is not None:
+                        key = self._keys[name] = f"{at_ms:016d}/{name}"
+                        if one_by_one:
+                            insort(self._order, key)
+                    rest.remove(name)
+                    if place % _AT_ONCE == 0:
+                        await asyncio.sleep(0)
+            finally:
+                if self._stale is not None:
+                    self._stale |= rest
+                if not one_by_one:
+                    self._order = sorted(self._keys.values())
 
     def in_order(self, *, behind: str, descending: bool, limit: int) -> list[str]:
         """The next keys behind that one; "": from the first on."""
