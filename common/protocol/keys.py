@@ -266,7 +266,7 @@ class Keys:
         """The run in a key under ``runs/``, ``requests/``, ``kills/`` or ``giveups/``; ValueError where it is none."""
         job, _, rest = key[len(self.prefix) :].partition("/")[2].partition("/")
         fire, _, attempt = rest.partition("/")
-        if not (job and fire and _is_number(attempt) and _is_text(key)):
+        if not (job and fire and _is_number(attempt) and is_text(key)):
             raise ValueError(f"{key!r} does not name a run: <job>/<plan>/<attempt>")
         run_id = RunId(job, str(int(fire)) if _is_number(fire) else fire, int(attempt))
         if not key.endswith(f"/{_tail(run_id)}"):
@@ -285,7 +285,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
-def _is_text(key: str) -> bool:
+def is_text(key: str) -> bool:
     """Whether its bytes in etcd are text; what is made of any others could not be hashed, or written down."""
     return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
 

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from common.access.rights import Rights
 from common.clock import Clock
 from common.cursors import no_cursor
+from common.protocol.keys import is_text
 from common.runlog import ByResult
 from manager.views.cursors import SealedCursors
 from manager.views.history import History
@@ -125,7 +126,7 @@ class JobOrders:
 
     async def _keys(self, names: Sequence[str], sort: Sort) -> dict[str, str]:
         if sort.by in _BY_RESULT:
-            return await self._history.order_keys(_BY_RESULT[sort.by], names)
+            return await self._history.order_keys(_BY_RESULT[sort.by], [name for name in names if is_text(name)])
         return self._catalog.next_fires.keys(names)
 
 

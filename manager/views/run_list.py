@@ -12,7 +12,7 @@ from common.access.rights import Rights
 from common.clock import Clock
 from common.cursors import decode_cursor, encode_cursor
 from common.errors import UnavailableError
-from common.protocol.keys import RunId
+from common.protocol.keys import RunId, is_text
 from common.runlog import RunFilter
 from common.runlog.causes import cause_of
 from common.verdicts import Verdict
@@ -155,7 +155,7 @@ class RunLists:
         if not wanted.part or wanted.named:
             return wanted
         part, catalog = wanted.part.casefold(), self._watching.catalog
-        having = (name for name in catalog.names_seen(rights) if part in name.casefold())
+        having = (name for name in catalog.names_seen(rights) if part in name.casefold() and is_text(name))
         names = list(islice(having, MOST_NAMES + 1))
         if len(names) > MOST_NAMES:
             return wanted

@@ -17,6 +17,7 @@ from typing import Any, Final
 from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import UnavailableError
+from common.protocol.keys import is_text
 from common.runlog import RunFilter
 from common.verdicts import worst_of
 from manager.views.fire_verdicts import OF_RANGES, RANGES
@@ -176,6 +177,8 @@ class Timelines:
 
         None: the log store is away, or was long in answering.
         """
+        if not all(map(is_text, wanted.named)):  # no job can be called so: the log store has nothing of it
+            return [], None
         wanted = replace(wanted, from_ms=window.from_ms - _LONGEST_MS, to_ms=window.to_ms)
         if self._history.is_away or window.from_ms > window.now_ms:
             return None if self._history.is_away else [], window.to_ms if self._history.is_away else None
@@ -193,7 +196,7 @@ class Timelines:
         that did not run for days, a run that was made up for late, one that took long. Of the newest alone.
         """
         before_ms = window.from_ms - _LONGEST_MS
-        if self._history.is_away or window.from_ms > window.now_ms:
+        if self._history.is_away or window.from_ms > window.now_ms or not is_text(job):
             return []
         try:
             async with self._reading:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
@@ -12,16 +13,18 @@ from yarl import URL
 from common.access.rights import OWNER
 from common.clock import SystemClock
 from common.protocol.edits import StaleRevisionError
-from common.protocol.keys import encode_mark, sequence_name
+from common.protocol.keys import RunId, encode_mark, sequence_name
 from common.timings import Timings
 from manager.api.bulk import MAX_NAMES
 from manager.http.bodies import MAX_REASON
 from manager.use_cases.jobs import JobService
+from manager.views.orders import Sort
 from tests.support.managing import Managed, Place, problem_of
 from tests.support.meeting import Meeting
+from tests.support.open_runs import now_ms, record_of
 from tests.support.waiting import wait_until
 
-ODD = ("a b", "\udcff\udcfe", "%FF", "a/b <i>c", "x" * 300, "a~w1", "j\u00f6b", "{name}", "a\nb", "?q#f")
+ODD = ("a b", "\udcff\udcfe", "a\udcff", "%FF", "a/b <i>c", "x" * 300, "a~w1", "j\u00f6b", "{name}", "a\nb", "?q#f")
 NO_PATH = ("", ".", "..")
 
 
@@ -57,6 +60,39 @@ async def test_each_is_shown_with_a_remedy_that_works(manager: Managed) -> None:
         assert (await deleted.json()) == {"before": None, "deleted": True, "warnings": []}
     await listed(manager)
     assert await manager.etcd.count(manager.keys.jobs) == 0
+
+
+async def pages(manager: Managed, path: str, **query: str) -> AsyncIterator[dict[str, Any]]:
+    """All pages of a list, one after the other."""
+    cursor = ""
+    while cursor is not None:
+        page = await manager.get(path, **query, **({"cursor": cursor} if cursor else {}))
+        yield page
+        cursor = page.get("nextCursor")
+
+
+async def test_pages_and_lists_hold_them_beside_others(manager: Managed) -> None:
+    for name in ODD:
+        await manager.etcd.put(manager.keys.job(name), b'{"name":"x","command":"true"}')
+    await manager.call("PUT", "/api/v1/jobs/a", {"command": "true", "cronExpr": "@hourly"})
+    names = {*ODD, "a"}
+    await listed(manager, *names)
+    await manager.write([record_of(RunId.planned("a", now_ms() - 1_000))])
+    for sort in Sort:
+        rows = [row async for page in pages(manager, "/api/v1/jobs", sort=sort, limit="3") for row in page["items"]]
+        found = [row["name"] for row in rows]
+        assert (len(found), set(found)) == (len(names), names), sort
+    lanes = [one async for page in pages(manager, "/api/v1/timeline", limit="3") for one in page["items"]]
+    assert {lane["name"]: len(lane["runs"]) for lane in lanes} == {**dict.fromkeys(ODD, 0), "a": 1}
+    for query in ({}, {"status": "success"}):
+        assert [run["jobName"] for run in (await manager.get("/api/v1/runs", q="a", **query))["items"]] == ["a"]
+    assert (await manager.get("/api/v1/runs", q="a", group="error"))["groups"] == []
+    for path in ("overview", "forecast", "forecast/jobs", "alerts", "deleted-jobs", "system"):
+        await manager.get(f"/api/v1/{path}")
+    for name in ODD:
+        for tail in ("fires", f"fires?from={now_ms() - 60_000}", "durations", "calendar", "versions", "notifications"):
+            shown = await manager.http.get(URL(f"{path_of(name)}/{tail}", encoded=True))
+            assert shown.status < 500, (name, tail, await shown.text())
 
 
 async def test_many_at_once_also_those_that_no_path_can_name(manager: Managed) -> None:
