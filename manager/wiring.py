@@ -90,7 +90,7 @@ from manager.views.output import Outputs
 from manager.views.pending import FreeSlots, Pending
 from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
-from manager.views.shapes import running_views
+from manager.views.shapes import healthy, running_views
 from manager.views.span_counts import SeenStatistics
 from manager.views.timelines import Timelines
 from manager.watch.catalog import Catalog
@@ -191,7 +191,7 @@ def make_parts(
         clock=clock,
         patience_s=patience_s,
         remembered=remembered,
-        workers_for=lambda spec: Eligibility(spec, watching.members).takers("").workers,
+        workers_for=lambda spec: _takers(inventory, spec),
         refuse_wrong_clock=guard.refuse,
         seal=seal,
     )
@@ -384,6 +384,11 @@ def _oidc(config: ManagerConfig, clock: Clock) -> OidcLogin | None:
         provider, scopes=config.oidc_scopes, name_claim=config.oidc_name_claim, groups_claim=config.oidc_groups_claim,
         clock=clock,
     )  # fmt: skip
+
+
+async def _takers(inventory: Inventory, spec: JobSpec) -> Sequence[str]:
+    """Each live worker that may take a fire of the job; the watch may not have seen one yet."""
+    return Eligibility(spec, healthy(await inventory.live())).takers("").workers
 
 
 async def _look_at_notices(alerts: AlertBoard, rights: Rights, clock: Clock) -> Sequence[str]:

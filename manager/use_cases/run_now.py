@@ -111,7 +111,7 @@ class RunNow:
         keys: Keys,
         *,
         clock: Clock,
-        workers_for: Callable[[JobSpec], Sequence[str]],
+        workers_for: Callable[[JobSpec], Awaitable[Sequence[str]]],
         patience_s: float,
         remembered: Allowance,
         refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
@@ -119,7 +119,8 @@ class RunNow:
     ) -> None:
         """``seal``: signs them, for workers that believe nothing else; such a run expires (`GRANTED_MS`).
 
-        ``workers_for``: the live workers that would run a job now. ``refuse_wrong_clock``: as for `JobService`."""
+        ``workers_for``: asks etcd for the live workers that would run a job now. ``refuse_wrong_clock``: as for
+        `JobService`."""
         self._refuse_wrong_clock = refuse_wrong_clock
         self._seal = seal
         self._remembered = remembered
@@ -160,7 +161,7 @@ class RunNow:
             if not is_allowed:
                 await self._refuse_too_many(call, address)
                 is_allowed = True
-            asked, txn = self._plan(call, there, known)
+            asked, txn = await self._plan(call, there, known)
             found = await self._send(call, asked, txn, deadline)
             if found is None:
                 self._count(call, address, is_new=known is None)
@@ -237,7 +238,7 @@ class RunNow:
 
     # What is written
 
-    def _plan(self, call: _Call, there: Found, known: Asked | None) -> tuple[Asked, Txn]:
+    async def _plan(self, call: _Call, there: Found, known: Asked | None) -> tuple[Asked, Txn]:
         """The answer, and what is put for it."""
         if known is not None:  # only the Idempotency-Key is new: it is answered the same from now on
             return known, remember(call.keys, there, self._own(call, known, 0))
@@ -251,7 +252,7 @@ class RunNow:
             raise NotFoundError(f"there is no job {call.name}")
         if stored.saved is None:
             raise ConflictError(f"job {call.name!r} cannot be read ({stored.problem}): save it anew, or delete it")
-        requests = self._requests(call, stored.saved.spec, job.create_revision)
+        requests = await self._requests(call, stored.saved.spec, job.create_revision)
         asked = _answer(call, requests)
         own = self._own(call, asked, job.create_revision)
         window = replace(own, expires_ms=call.now_ms + call.wanted.dedupe_s * 1000, fingerprint="")
@@ -265,11 +266,11 @@ class RunNow:
             status=asked.status, answer=asked.answer, headers=asked.headers,
         )  # fmt: skip
 
-    def _requests(self, call: _Call, spec: JobSpec, job_create_revision: int) -> list[Request]:
+    async def _requests(self, call: _Call, spec: JobSpec, job_create_revision: int) -> list[Request]:
         wanted, sequences = call.wanted, [spec.name]
         scope = scope_of(spec) if wanted.args or wanted.env else None
         if spec.broadcast:
-            workers = self._workers_for(spec)
+            workers = await self._workers_for(spec)
             if not workers:
                 raise NoWorkerError(f"no worker that is live fits job {spec.name!r}: there is none to run it on")
             if len(workers) > MOST_WORKERS:

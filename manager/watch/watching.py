@@ -65,12 +65,12 @@ class Watching:
         self._workers_changed = listener.workers_changed
         self._jobs = self._mirror(keys.jobs, self.catalog.on_changes, _JOBS_A_PAGE)
         self._runs = self._mirror(keys.runs, self.open_runs.on_changes)
-        self._sessions = self._mirror(keys.workers, self._take_workers)
+        self._mirrors = self._jobs, self._runs, self._mirror(keys.workers, self._take_workers)
 
     async def run(self) -> None:
         """Watch for ever; an etcd that is away is tried again."""
         async with asyncio.TaskGroup() as tasks:
-            for mirror in (self._jobs, self._runs, self._sessions):
+            for mirror in self._mirrors:
                 tasks.create_task(mirror.run(), name=f"mirror {mirror.prefix}")
             tasks.create_task(self._read_sentinels(), name="sentinels")
             tasks.create_task(self.notices.run(), name="channels, rules and silences")
@@ -95,14 +95,19 @@ class Watching:
         """Set once the open runs have been read."""
         return self._runs.synced
 
+    @property
+    def all_read(self) -> bool:
+        """Whether jobs, runs and workers have been read once."""
+        return all(mirror.synced.is_set() for mirror in self._mirrors)
+
     async def ready(self) -> None:
-        """Jobs and runs have been read once. UnavailableError where that does not come about within two seconds."""
-        if self._jobs.synced.is_set() and self._runs.synced.is_set():
+        """Return once they have been. UnavailableError where that does not come about within two seconds."""
+        if self.all_read:
             return
         try:
             async with asyncio.timeout(_FIRST_READING_S):
-                await self._jobs.synced.wait()
-                await self._runs.synced.wait()
+                for mirror in self._mirrors:
+                    await mirror.synced.wait()
         except TimeoutError:
             raise UnavailableError(
                 "the jobs have not been read from etcd since this manager started: etcd is away, or it takes a moment"
@@ -131,8 +136,8 @@ class Watching:
 
     @property
     def stale_since_ms(self) -> int | None:
-        """Since when (wall clock) nothing has been heard of etcd; None: what we know is what there is."""
-        heard = min(self._jobs.last_alive, self._runs.last_alive)
+        """Since when (wall clock) a watch has heard nothing of etcd; None: what we know is what there is."""
+        heard = min(mirror.last_alive for mirror in self._mirrors)
         silent_s = self._clock.monotonic() - heard
         if silent_s < _STALE_S:
             return None

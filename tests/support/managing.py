@@ -114,10 +114,7 @@ class Managed:
 
     async def watches(self) -> None:
         """It has read what there is in etcd."""
-        watching = self.parts.watching
-        await wait_until(
-            lambda: watching.jobs_read.is_set() and watching.runs_read.is_set(), description="all has been read"
-        )
+        await wait_until(lambda: self.parts.watching.all_read, description="all has been read")
 
     async def mark(self, job: str) -> int | None:
         """The job's mark in etcd."""

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,8 @@ import pytest
 
 from common.access.rights import OWNER
 from common.errors import EtcdAccessError, EtcdFullError, EtcdInDoubtError, Problem
-from common.etcd import EtcdClient, ask_for_password
+from common.etcd import EtcdClient, Page, ask_for_password
+from common.etcd.calls import Stream
 from common.instants import iso
 from common.jobs.reader import parse_job
 from common.protocol.keys import encode_mark
@@ -30,9 +31,11 @@ from manager.cluster.health import ETCD_IS_FULL
 from manager.parts import Parts
 from tests.support.descriptors import no_descriptor_left
 from tests.support.etcd_server import EtcdServer, fill, usual_etcd
-from tests.support.joining import join
+from tests.support.fake_clock import FakeClock
+from tests.support.joining import join, put_worker
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
+from tests.support.open_runs import claim, now_ms
 from tests.support.waiting import PATIENCE_S, wait_until
 
 JOB = '{"name":"j","command":"a","cronExpr":"@daily"}'
@@ -399,3 +402,76 @@ async def test_a_manager_without_a_descriptor_to_spare_beats_on(place: Place) ->
         assert kv is not None
         with no_descriptor_left():
             await wait_until(lambda: beats(more_than=kv.version), description="another beat")
+
+
+async def test_what_needs_the_workers_waits_until_they_have_been_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a manager that has just started would say that there are none."""
+    monkeypatch.setattr("manager.watch.watching._FIRST_READING_S", 0.01)
+    read_prefix, may_read = EtcdClient.read_prefix, asyncio.Event()
+
+    async def held(self: EtcdClient, prefix: str, **options: Any) -> AsyncIterator[Page]:
+        if prefix == place.keys.workers:
+            await may_read.wait()
+        async for page in read_prefix(self, prefix, **options):
+            yield page
+
+    monkeypatch.setattr(EtcdClient, "read_prefix", held)
+    async with managing(place) as manager:
+        watching = manager.parts.watching
+        async with asyncio.timeout(PATIENCE_S):
+            await watching.jobs_read.wait()
+            await watching.runs_read.wait()
+        await put_worker(manager, "w1", slots=4)
+        assert (await manager.http.get("/api/v1/forecast")).status == 503
+        may_read.set()
+        await manager.watches()
+        assert (await manager.get("/api/v1/forecast"))["slots"] == 4
+
+
+class Muted:
+    """A stream of a watch; if it is of that prefix, nothing comes by it any more once it is told so."""
+
+    def __init__(self, stream: Stream, prefix: str, is_silent: asyncio.Event) -> None:
+        self._stream = stream
+        self._prefix = prefix.encode()
+        self._is_silent = is_silent
+        self._is_meant = False
+        self.close = stream.close
+
+    async def write(self, message: Any) -> None:
+        self._is_meant |= message.create_request.key == self._prefix
+        await self._stream.write(message)
+
+    async def read(self) -> Any:
+        message = await self._stream.read()
+        if self._is_meant and self._is_silent.is_set():
+            await asyncio.Event().wait()
+        return message
+
+
+async def test_workers_that_nothing_is_heard_of_are_said_to_be_old_though_jobs_and_runs_are_new(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch_stream, is_silent = EtcdClient.watch_stream, asyncio.Event()
+
+    async def muted(self: EtcdClient) -> Any:
+        return Muted(await watch_stream(self), place.keys.workers, is_silent)
+
+    monkeypatch.setattr(EtcdClient, "watch_stream", muted)
+    clock = FakeClock(now_ms())
+    async with managing(place, clock=clock) as manager:
+        await join(manager, "w1")
+        await manager.watches()
+        assert (await manager.get("/api/v1/jobs"))["warnings"] == []
+        is_silent.set()
+        clock.advance(6_000)
+        await manager.etcd.put(manager.keys.job("j"), b"")
+        run = await claim(manager, "j", clock.wall_ms())
+        watching = manager.parts.watching
+        await wait_until(
+            lambda: "j" in watching.catalog and watching.open_runs.has(run), description="jobs and runs are new"
+        )
+        (warning,) = (await manager.get("/api/v1/jobs"))["warnings"]
+        assert warning.startswith("etcd cannot be reached")

@@ -24,6 +24,7 @@ from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Put, Txn
 from manager.api.run_now import MAX_BYTES
 from tests.support.clearing import delete_prefix
+from tests.support.joining import put_worker
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
 from tests.support.proxy import Mode, Proxy
@@ -343,6 +344,19 @@ async def test_a_broadcast_job_is_asked_of_each_worker_that_fits(manager: Manage
         assert accepted["runId"] == accepted["runIds"][0]
         assert {str(request.run_id) for request in await requests(manager)} == set(accepted["runIds"])
         assert len((await manager.get("/api/v1/runs", job="j"))["waiting"]) == 2
+
+
+async def test_a_broadcast_job_is_asked_of_workers_that_this_manager_has_not_seen_yet(place: Place) -> None:
+    """As just after its start, or behind a watch that is late."""
+    async with managing(place, watches=False) as manager:
+        await save(manager, broadcast=True)
+        for name in ("w1", "w2"):
+            await put_worker(manager, name)
+        assert manager.parts.watching.members == []
+        accepted = await ask(manager)
+        assert [RunId.parse(run).job for run in accepted["runIds"]] == ["j~w1", "j~w2"]
+        bulk = await manager.call("POST", "/api/v1/jobs/bulk", {"action": "run", "names": ["j"]})
+        assert [one["message"] for one in bulk["results"]] == ["run requested"]
 
 
 async def test_what_it_waits_for_is_said(manager: Managed) -> None:
