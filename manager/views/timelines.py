@@ -311,6 +311,8 @@ class Timelines:
         catalog = self._watching.catalog
 
         def held(job: str, start_ms: int, end_ms: int) -> None:
+            if end_ms < window.from_ms or start_ms >= window.to_ms:
+                return
             known = catalog.get(job)
             slots = known.saved.spec.slots if known is not None and known.saved is not None else 1
             changes.extend(((start_ms, slots), (max(end_ms, start_ms + 1), -slots)))
