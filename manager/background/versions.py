@@ -104,6 +104,7 @@ class Versions:
                 if not await self._all_delivered():
                     await self._forget_oldest(edited)
             except (EtcdError, UnavailableError) as error:
+                self._edited |= edited
                 _log.debug("former specs stay in etcd for now: %s", error, extra={"action": "versions.waiting"})
             if not prepared:
                 with suppress(UnavailableError):

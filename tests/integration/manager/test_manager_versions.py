@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from common.errors import UnavailableError
+from common.runlog import RunLog
+from manager.background.versions import Versions
+from tests.support.background import running
 from tests.support.managing import Managed, Place, managing, problem_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SPEC = {"command": "echo 1", "cronExpr": "0 0 0 1 1 * *"}
 _VERSIONS = "/api/v1/jobs/j/versions"
@@ -114,6 +119,36 @@ async def test_of_what_the_log_store_does_not_take_the_newest_50_of_a_job_stay(p
                 for kv in page.kvs]  # fmt: skip
         assert {spec["command"] for spec in kept} == {f"echo {number}" for number in range(10, 60)}
         assert await manager.etcd.count(f"{manager.keys.versions}other/") == 1
+
+
+async def test_versions_that_could_not_be_forgotten_while_etcd_was_away_are_forgotten_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with managing(place) as manager, RunLog("mongodb://127.0.0.1:9/", connect_timeout_ms=100) as away:
+        for number in range(53):
+            await put(manager, command=f"echo {number}")
+        etcd, prefix, refused = manager.parts.etcd, f"{manager.keys.versions}j/", asyncio.Event()
+        count, is_away = etcd.count, True
+
+        async def counted(of: str) -> int:
+            if of == prefix and is_away:
+                refused.set()
+                raise UnavailableError("etcd does not answer")
+            return await count(of)
+
+        monkeypatch.setattr(etcd, "count", counted)
+        versions = Versions(etcd, manager.keys, away, deadline_s=0.1)
+        versions.edited("j")
+        async with running(versions.run()):
+            async with asyncio.timeout(PATIENCE_S):
+                await refused.wait()
+            is_away = False
+            versions.edited("other")
+
+            async def are_few() -> bool:
+                return await manager.etcd.count(prefix) == 50
+
+            await wait_until(are_few, description="the oldest are forgotten")
 
 
 async def _none_pending(manager: Managed) -> bool:
