@@ -71,7 +71,12 @@ def backup(arguments: argparse.Namespace) -> int:
         raise CommandError(f"{target} is there already; name another file", ExitStatus.CONFLICT)
     with _failing_clearly(target):
         _refuse_odd_places(data, target)
-    if data.remembered().get("logStore") == _MONGOD:
+    remembered = data.remembered()
+    if remembered.get("etcdElsewhere") or not data.etcd.exists():
+        raise CommandError("etcd runs elsewhere: back it up there, with etcdctl snapshot save", ExitStatus.REFUSED)
+    if remembered.get("logStoreElsewhere"):
+        say("the log store runs elsewhere, and its records are not in this file: back it up there, with mongodump")
+    elif remembered.get("logStore") == _MONGOD:
         raise CommandError("the log store is a mongod: back it up with mongodump, and etcd with etcdctl snapshot save",
                            ExitStatus.REFUSED)  # fmt: skip
     with _failing_clearly(target), tempfile.TemporaryDirectory(dir=target.parent, prefix=".etcron-backup-") as work:
@@ -80,8 +85,7 @@ def backup(arguments: argparse.Namespace) -> int:
         with _held_if_free(data) as is_free:
             if is_free:
                 say("nothing runs on this data directory: it is copied as it lies")
-                if data.etcd.exists():
-                    _copy_tree(data.etcd.resolve(), staged / "etcd")
+                _copy_tree(data.etcd.resolve(), staged / "etcd")
             else:
                 _snapshot_etcd(data, staged / _SNAPSHOT)
             for path in sorted(data.path.iterdir()):
@@ -91,7 +95,7 @@ def backup(arguments: argparse.Namespace) -> int:
         about = {
             "format": _FORMAT, "etcron": VERSION, "madeAt": datetime.now(UTC).isoformat(timespec="seconds"),
             "host": socket.gethostname(), "etcd": "directory" if is_free else "snapshot",
-            "etcdPeerPort": data.remembered().get("etcdPeerPort"),
+            "etcdPeerPort": remembered.get("etcdPeerPort"),
             "bytes": sum(path.stat().st_size for path in staged.rglob("*") if path.is_file()),
         }  # fmt: skip
         (Path(work) / _ABOUT).write_text(json.dumps(about, indent=2), encoding="utf-8")
@@ -275,10 +279,8 @@ def _is_database(path: Path) -> bool:
 
 
 def _snapshot_etcd(data: DataDir, target: Path) -> None:
-    """Asks the embedded etcd. CommandError: `up` uses one that runs elsewhere."""
+    """Asks the embedded etcd."""
     config: Mapping[str, Any] = json.loads((data.path / "config" / "manager.json").read_text(encoding="utf-8"))
-    if not data.etcd.exists():
-        raise CommandError("etcd runs elsewhere: back it up there, with etcdctl snapshot save", ExitStatus.REFUSED)
     password = password_in(data.etcd_password)
     environ = {"ETCDCTL_API": "3", "ETCDCTL_USER": f"root:{password}", "PATH": os.environ.get("PATH", "")}
     _run(

@@ -1,8 +1,8 @@
 """The data directory of `etcron up`: where things lie in it, who holds it, and what it remembers.
 
 lock              held (flock) by the `up` that uses it; says which
-remembered.json   ports and the kind of each store, so that the next start finds its data again; what its workers are
-                  called on an etcd that others may use
+remembered.json   ports and the kind of each store, so that the next start finds its data again; which of them run
+                  elsewhere; what its workers are called on an etcd that others may use
 etcd/ log-store/  the embedded servers' data
 etcd-of-3.5.1 ... etcd's data as that version left them, before a later one took them over
 run/              the Unix sockets of the manager and of the embedded log store, for this user alone

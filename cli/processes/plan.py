@@ -127,6 +127,7 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
     manager = _with_access(manager, data)
     if options.production and (faults := list(_unfit(manager, etcd, log_store, log_store_socket))):
         raise CommandError(f"refused with --production: {'; '.join(faults)}", ExitStatus.REFUSED)
+    data.remember(etcdElsewhere=etcd is None, logStoreElsewhere=log_store is None)
     if options.production and (etcd or log_store):
         lines.append(
             "production: everything is on this machine, and synced to its disk: losing the disk loses it, so have "

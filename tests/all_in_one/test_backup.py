@@ -14,9 +14,15 @@ import tarfile
 from hashlib import sha256
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from cli.processes import plan as planning
+from cli.processes.data_dir import DataDir
+from cli.processes.embedded import Found
+from cli.processes.ports import PortClaims
+from tests.support.etcd_server import free_port
 from tests.support.running_up import ROOT, RunningUp, running_up
 from tests.support.waiting import wait_until
 
@@ -137,6 +143,34 @@ async def test_a_backup_leaves_nothing_out_in_silence(tmp_path: Path, link: str,
     refused = await etcron("backup", str(tmp_path / "etcron.tar.gz"), "--data-dir", str(tmp_path / "data"))
     assert (refused.returncode, str(place) in refused.stderr, told in refused.stderr) == (5, True, True), refused
     assert not (tmp_path / "etcron.tar.gz").exists()
+
+
+ETCD, LOGS = {"etcd_endpoints": "etcd:2379"}, {"mongodb_uri": "mongodb://logs"}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "now", "status", "told"),
+    [
+        ({}, ETCD | LOGS, 5, "etcd runs elsewhere"),
+        ({}, ETCD, 5, "etcd runs elsewhere"),
+        ({}, LOGS, 0, "the log store runs elsewhere, and its records are not in this file"),
+        (ETCD | LOGS, {}, 0, ""),
+    ],
+    ids=["both", "etcd", "log store", "none"],
+)
+async def test_a_backup_tells_which_store_was_elsewhere_at_the_last_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: dict[str, Any], now: dict[str, Any], status: int,
+    told: str,
+) -> None:  # fmt: skip
+    data = DataDir(stopped(tmp_path / "data"))
+    monkeypatch.setattr(planning, "find_etcd", lambda *_, **__: Found(kind="etcd", program=["etcd"], version="3.5.16"))
+    monkeypatch.setattr(planning, "find_log_store", lambda _: Found(kind="log store", program=["logs"]))
+    for options in (earlier, now):
+        with data.held(), PortClaims() as ports:
+            planning.make_plan(planning.Options(data_dir=data.path, port=free_port(), **options), data, ports, {})
+    made = await etcron("backup", str(tmp_path / "etcron.tar.gz"), "--data-dir", str(data.path))
+    assert (made.returncode, told in made.stderr, "elsewhere" in made.stderr) == (status, True, bool(told)), made
+    assert (tmp_path / "etcron.tar.gz").exists() is (status == 0)
 
 
 @pytest.mark.parametrize("place", ["data", "data/worker-1", "disk/deeper"])
