@@ -30,7 +30,7 @@ import subprocess
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -55,6 +55,8 @@ _MOST_TOLD: Final = 64 * 1024 * 1024
 _STORES: Final = ("etcd", "log-store")
 _NOT_KEPT: Final = frozenset({"lock", "run", "log", "login-link", "log-store.pid", *_STORES})
 """Of the data directory: of this start alone, or kept by other means. Earlier etcds' data are left where they are."""
+_NOT_KEPT_OF_A_WORKER: Final = frozenset({"secrets"})
+"""Files of runs that go on: their values are nobody's to copy, and no run finds them after a restore."""
 _EARLIER_ETCD: Final = "etcd-of-"
 _ETCD_S: Final = 600.0
 _MONGOD: Final = "mongod on PATH"
@@ -90,7 +92,8 @@ def backup(arguments: argparse.Namespace) -> int:
                 _snapshot_etcd(data, staged / _SNAPSHOT)
             for path in sorted(data.path.iterdir()):
                 if path.name not in _NOT_KEPT and not path.name.startswith(_EARLIER_ETCD):
-                    _copy_tree(path.resolve(), staged / path.name)
+                    without = _NOT_KEPT_OF_A_WORKER if path.name.startswith("worker-") else ()
+                    _copy_tree(path.resolve(), staged / path.name, without=without)
             _copy_databases(data.log_store.resolve(), staged / "log-store")
         about = {
             "format": _FORMAT, "etcron": VERSION, "madeAt": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -235,15 +238,19 @@ def _failing_clearly(target: Path, *, read: Path | None = None) -> Iterator[None
         raise CommandError(f"{read or target}: {error}; nothing was made", ExitStatus.REFUSED) from error
 
 
-def _copy_tree(source: Path, target: Path) -> None:
-    """As it is at this moment: a file that goes meanwhile is left out, and of one that grows the beginning is kept."""
+def _copy_tree(source: Path, target: Path, *, without: Collection[str] = ()) -> None:
+    """As it is at this moment: a file that goes meanwhile is left out, and of one that grows the beginning is kept.
+
+    ``without``: names directly below.
+    """
     _refuse_link(source)
     if not (source.is_dir() or source.is_file()):
         return  # sockets, and what is not ours
     if source.is_dir():
         target.mkdir(mode=0o700)
         for path in sorted(source.iterdir()):
-            _copy_tree(path, target / path.name)
+            if path.name not in without:
+                _copy_tree(path, target / path.name)
         return
     with contextlib.suppress(FileNotFoundError), source.open("rb") as file:
         with target.open("xb") as copy:

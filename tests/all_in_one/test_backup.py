@@ -173,6 +173,20 @@ async def test_a_backup_tells_which_store_was_elsewhere_at_the_last_start(
     assert (tmp_path / "etcron.tar.gz").exists() is (status == 0)
 
 
+async def test_no_secret_file_of_a_run_is_in_the_backup(tmp_path: Path) -> None:
+    data, disk = stopped(tmp_path / "data"), tmp_path / "disk"
+    (data / "worker-1").rename(disk)
+    (data / "worker-1").symlink_to(disk)
+    for place in ("worker-1/secrets/0123/PGPASSFILE", "worker-1/spool/secrets/1"):
+        (data / place).parent.mkdir(parents=True)
+        (data / place).write_text("hunter2")
+    made = await etcron("backup", str(tmp_path / "etcron.tar.gz"), "--data-dir", str(data))
+    assert made.returncode == 0, made.stderr
+    with tarfile.open(tmp_path / "etcron.tar.gz") as tar:
+        kept = [name for name in tar.getnames() if "secrets" in name]
+    assert kept == ["data/worker-1/spool/secrets", "data/worker-1/spool/secrets/1"]
+
+
 @pytest.mark.parametrize("place", ["data", "data/worker-1", "disk/deeper"])
 async def test_a_backup_into_the_data_directory_is_refused(tmp_path: Path, place: str) -> None:
     data = stopped(tmp_path / "data")
