@@ -257,14 +257,23 @@ def _remove(directory: Path) -> None:
 def runtime_directory(data_dir: Path, instance: str, environ: Mapping[str, str]) -> Path:
     """Where the files of runs lie: below systemd's RuntimeDirectory, /run for root, the user's own, or the data's.
 
-    Not below /run/etcron, which is the manager's: systemd gives that to its user, and removes it with it.
+    Not below /run/etcron, which is the manager's: systemd gives that to its user, and removes it with it. Where root
+    has a RuntimeDirectory that is closed to others, as that of `etcron up`, files there are out of their users' reach.
     """
     given = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
-    if not given and os.geteuid() == 0:
+    if os.geteuid() == 0 and not (given and _lets_others_pass(Path(given))):
         given = "/run/etcron-worker"
     elif not given and (own := environ.get("XDG_RUNTIME_DIR", "")) and os.access(own, os.W_OK):
         given = f"{own}/etcron"
     return Path(given) / f"secrets-{instance}" if given else data_dir / "secrets"
+
+
+def _lets_others_pass(directory: Path) -> bool:
+    """Also where it is not there yet: it is made so."""
+    try:
+        return bool(directory.stat().st_mode & stat.S_IXOTH)
+    except FileNotFoundError:
+        return True
 
 
 def _rule(document: Mapping[str, Any]) -> _Rule:

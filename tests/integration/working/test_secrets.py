@@ -248,18 +248,22 @@ async def test_file_belongs_to_the_runs_user_and_the_value_is_not_in_reach_of_an
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start commands as another user")
-async def test_file_of_another_user_is_in_its_reach_with_the_umask_of_a_worker(
-    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mode", [None, 0o711, 0o750])
+async def test_file_of_another_user_is_in_its_reach_whatever_the_umask_and_the_runtime_directory(
+    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int | None
 ) -> None:
     with TemporaryDirectory() as directory:
         Path(directory).chmod(0o755)
+        if mode is not None:
+            (Path(directory) / "etcron").mkdir()
+            (Path(directory) / "etcron").chmod(mode)
         monkeypatch.setenv("RUNTIME_DIRECTORY", f"{directory}/etcron")
         async with working(place, secrets_file=vault(tmp_path), allowed_users=("nobody", "root")) as worker:
             await worker.deciding()
             before = os.umask(0o077)
             try:
                 record = await outcome(
-                    world, f'cat "$F"; ls {directory}/etcron', labels=BILLING, user="nobody", workdir="/",
+                    world, 'cat "$F"; ls "$(dirname "$(dirname "$F")")"', labels=BILLING, user="nobody", workdir="/",
                     secretFiles={"F": "pg/prod"},
                 )  # fmt: skip
             finally:
