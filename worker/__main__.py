@@ -64,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         remedy = "set defaultUser, and in allowedUsers those that jobs may name"
         _log.warning("commands may run as root here: %s", remedy, extra={"action": "config.note"})
     own_status = Path("/proc/self/status").read_text()
-    if lacking := lacking_capabilities(config.allowed_users, config.default_user, own_status):
+    may_run = config.allowed_users, config.default_user
+    if lacking := lacking_capabilities(*may_run, own_status, has_secrets=config.secrets_file is not None):
         what = "commands of other users, or what they leave behind, cannot all be started or ended: this process lacks"
         _log.warning("%s %s", what, ", ".join(lacking), extra={"action": "config.note"})
     if config.no_new_privileges:

@@ -216,13 +216,13 @@ class Secrets:
                 files = {name: (directory / name, found[secret]) for name, secret in spec.secret_files.items()}
                 _write(directory, files.values(), user)
             except (OSError, KeyError) as error:
-                shutil.rmtree(directory, ignore_errors=True)
+                _remove(directory)
                 raise SecretError(f"its file cannot be written: {error!s:.200}") from None
             env |= {name: str(path) for name, (path, _) in files.items()}
         return lookup.give(RunSecrets(env=env, values=_to_mask(found.values()), directory=directory))
 
     def _directory_of_a_run(self) -> Path:
-        """Others may pass, and see nothing: the name is random, and what lies below is its user's alone."""
+        """Others may pass, and see nothing: the name is random, and each file is its user's alone."""
         try:
             _make_passable(self.runtime.parent)
             _make_passable(self.runtime)
@@ -249,9 +249,12 @@ def _remove(directory: Path) -> None:
     """As far as that goes: a command may have nested in it what cannot be taken away."""
     try:
         shutil.rmtree(directory, ignore_errors=True)
-    except RecursionError:
+        shutil.rmtree(directory)  # what is left says why
+    except FileNotFoundError:
+        pass
+    except (OSError, RecursionError) as error:
         extra = {"action": "secrets.left"}
-        _log.warning("%s is nested too deeply to be removed: see who made that", directory, extra=extra)
+        _log.warning("%s is not removed, and may hold secrets: %s; remove it", directory, error, extra=extra)
 
 
 def runtime_directory(data_dir: Path, instance: str, environ: Mapping[str, str]) -> Path:
@@ -347,11 +350,10 @@ def _write(directory: Path, files: Collection[tuple[Path, bytes]], user: str) ->
         path.chmod(0o600)
         path.write_bytes(content)
         path.chmod(0o400)
-    if os.geteuid() == 0:
-        account = pwd.getpwnam(user)
+    if os.geteuid() == 0 and (account := pwd.getpwnam(user)).pw_uid != 0:
         for path, _ in files:
             os.chown(path, account.pw_uid, account.pw_gid)
-        os.chown(directory, account.pw_uid, account.pw_gid)
+        directory.chmod(0o711)  # it stays root's, who can empty it without CAP_DAC_OVERRIDE
 
 
 LEAST_MASKED: Final = 4

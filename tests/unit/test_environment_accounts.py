@@ -138,7 +138,16 @@ def test_capabilities_are_missed_only_where_commands_may_run_as_other_users(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(os, "geteuid", lambda: euid)
     status = f"Name:\tpython\nCapPrm:\t000001ffffffffff\nCapEff:\t{held}\nCapBnd:\t000001ffffffffff\n"
-    assert lacking_capabilities(allowed, default, status) == lacking
+    assert lacking_capabilities(allowed, default, status, has_secrets=False) == lacking
+
+
+@pytest.mark.parametrize(("allowed", "lacking"), [(("nobody",), ["CAP_CHOWN"]), (("root",), [])])
+def test_a_worker_with_secrets_misses_what_gives_files_to_other_users(
+    monkeypatch: pytest.MonkeyPatch, allowed: tuple[str, ...], lacking: list[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    status = "Name:\tpython\nCapEff:\t000001fffffffffe\n"
+    assert lacking_capabilities(allowed, None, status, has_secrets=True) == lacking
 
 
 def test_who_cannot_become_a_user_is_told_every_capability_that_this_takes() -> None:

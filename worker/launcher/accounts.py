@@ -21,6 +21,8 @@ NEEDED_CAPABILITIES: Final = {"CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7, "
 """Of a worker whose commands run as other users: to give them their output, to end them, to become them, to find what
 they started (by its environment). By number, as Linux has it.
 """
+_FOR_SECRET_FILES: Final = {"CAP_CHOWN": 0}
+"""To give them those."""
 
 
 class RefusedUserError(Exception):
@@ -122,15 +124,18 @@ def is_undecided(allowed: Collection[str], default: str | None) -> bool:
     return os.geteuid() == 0 and not (allowed or default)
 
 
-def lacking_capabilities(allowed: Collection[str], default: str | None, status: str) -> list[str]:
+def lacking_capabilities(
+    allowed: Collection[str], default: str | None, status: str, *, has_secrets: bool
+) -> list[str]:  # fmt: skip
     """Those without which commands of other users cannot all be started and ended, where there may be such commands.
 
-    ``status``: /proc/self/status of this process.
+    ``status``: /proc/self/status of this process. ``has_secrets``: some may ask for secretFiles.
     """
     if os.geteuid() != 0 or not {*allowed, default} - {"root", None}:
         return []
     held = int(status.partition("\nCapEff:")[2].split(maxsplit=1)[0], 16)
-    return [name for name, bit in NEEDED_CAPABILITIES.items() if not held >> bit & 1]
+    needed = NEEDED_CAPABILITIES | (_FOR_SECRET_FILES if has_secrets else {})
+    return [name for name, bit in needed.items() if not held >> bit & 1]
 
 
 def _home(entry: pwd.struct_passwd) -> str:

@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 PASSWORD = "correct horse battery staple"
 BILLING = {"team": "billing"}
+REPOSITORY = Path(__file__).resolve().parents[3]
 ME = pwd.getpwuid(os.geteuid()).pw_name
 
 
@@ -270,6 +271,38 @@ async def test_file_of_another_user_is_in_its_reach_whatever_the_umask_and_the_r
                 os.umask(before)
     assert record["output"].split("\n")[0] == "***"
     assert "cannot open directory" in record["output"]
+
+
+A_RUN = """
+import asyncio, sys, threading
+from pathlib import Path
+from common.jobs.job import JobSpec
+from worker.secrets import Lookup, Secrets
+job = JobSpec(name="job", command="true", user="nobody", labels={"team": "billing"}, secret_files={"F": "pg/prod"})
+secrets = Secrets(Path(sys.argv[1]), runtime=Path(sys.argv[2]), default_user=None)
+secrets.clear()
+given = asyncio.run(secrets.of(job, Lookup()))
+for path in (Path(given.env["F"]), given.directory):
+    print(path.owner(), oct(path.stat().st_mode & 0o777))
+given.close()
+for thread in threading.enumerate():
+    if thread.name == "secrets":
+        thread.join()
+print(given.directory.exists())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_worker_needs_no_capability_but_chown_for_files_of_other_users_and_says_what_it_leaves(tmp_path: Path) -> None:
+    (left := tmp_path / "runtime" / "secrets" / "0123").mkdir(parents=True, mode=0o700)
+    (left / "F").write_text(PASSWORD)
+    os.chown(left, 65534, 65534)
+    done = subprocess.run(
+        ["setpriv", "--bounding-set=-all,+chown", sys.executable, "-c", A_RUN, vault(tmp_path), left.parent],
+        capture_output=True, text=True, check=False, cwd=REPOSITORY,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["nobody 0o400", "root 0o711", "False"], done.stderr
+    assert f"{left.parent} is not removed, and may hold secrets: [Errno 13] Permission denied" in done.stderr
 
 
 async def test_no_file_is_put_where_another_user_could_put_a_directory_of_their_own(
