@@ -79,7 +79,7 @@ def _started_worker(arguments: Sequence[str]) -> int:
     try:
         return run_worker(arguments)
     except ConfigError as error:
-        raise CommandError(explain(error), ExitStatus.USAGE) from error
+        raise CommandError(explain(error), ExitStatus(error.exit_status)) from error
 
 
 def _open_standard_streams() -> None:
@@ -152,7 +152,7 @@ def _local(arguments: Sequence[str]) -> int:
         parsed = parser().parse_args(arguments)
         return int(parsed.run(parsed))
     except ConfigError as error:
-        raise CommandError(explain(error), ExitStatus.USAGE) from error
+        raise CommandError(explain(error), ExitStatus(error.exit_status)) from error
 
 
 if __name__ == "__main__":

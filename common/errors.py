@@ -28,6 +28,8 @@ class Problem:
     """What was wrong, with the offending text."""
     remedy: str
     """What to write instead."""
+    may_pass: bool = False
+    """Of a configuration: time may mend it, or somebody elsewhere, and then the same works as it is."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}; {self.remedy}"
@@ -43,6 +45,11 @@ class InvalidInputError(EtcronError):
 
 class ConfigError(InvalidInputError):
     """The configuration is not valid. Mend the named keys and start again."""
+
+    @property
+    def exit_status(self) -> int:
+        """Of a program that does not start: 1 where another start may, 2 where it may not (deploy/*.service)."""
+        return 1 if all(problem.may_pass for problem in self.problems) else 2
 
 
 class ScheduleError(EtcronError):

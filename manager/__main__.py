@@ -42,7 +42,7 @@ _LAST_ANSWERS_S = 5.0
 
 
 def main(arguments: Sequence[str] | None = None, *, serves: bool = True) -> int:
-    """Run a manager until it is asked to stop; the exit status: 0, 1 (it failed), 2 (the configuration).
+    """Run a manager until it is asked to stop; the exit status: 0, 1 (it failed), or a ConfigError's.
 
     ``serves`` false: it listens nowhere, and does nothing but make notices and send them.
     """
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None, *, serves: bool = True) -> int:
         config = manager_config_from(parser.parse_args(arguments))
     except ConfigError as error:
         print(explain(error), file=sys.stderr)  # noqa: T201 - for the person who has started it
-        return 2
+        return error.exit_status
     return run_manager(config, serves=serves)
 
 
@@ -79,7 +79,7 @@ def run_manager(config: ManagerConfig, *, serves: bool = True) -> int:
     status = run(serve_or_say)
     if refused:
         print(explain(refused[0]), file=sys.stderr)  # noqa: T201 - for the person who has started it
-        return 2
+        return refused[0].exit_status
     return status
 
 
@@ -145,12 +145,13 @@ def _cannot_listen(config: ManagerConfig, error: OSError) -> Problem:
     if error.errno == errno.EADDRINUSE:
         message = f"port {config.api_port} of {config.host} is taken"
         remedy = "stop what listens there, or give another one (--api-port, 0 for any free one)"
-        return Problem(field="apiPort", message=message, remedy=remedy)
+        return Problem(field="apiPort", message=message, remedy=remedy, may_pass=True)
     if error.errno == errno.EACCES:
         message = f"port {config.api_port} may not be used by this user"
         return Problem(field="apiPort", message=message, remedy="give one from 1024 up")
     message = f"cannot listen on {config.host} port {config.api_port}: {error.strerror or error}"
-    return Problem(field="host", message=message, remedy="give an address of this machine, e.g. 127.0.0.1")
+    remedy = "give an address of this machine, e.g. 127.0.0.1"
+    return Problem(field="host", message=message, remedy=remedy, may_pass=True)  # it may come: DHCP, a VIP
 
 
 if __name__ == "__main__":

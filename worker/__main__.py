@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = worker_config_from(parser.parse_args(argv))
     except ConfigError as error:
         print(f"etcron start worker: {explain(error)}", file=sys.stderr)  # noqa: T201 - for the person who has started it
-        return 2
+        return error.exit_status
     configure_logging(config.log_level, config.log_format)
     for note in config.notes:
         _log.warning("%s", note, extra={"action": "config.note"})
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return run(lambda stop: _work(config, data, clock, stop, trust), passed_on=_TOLD)
     except ConfigError as error:
         print(f"etcron start worker: {explain(error)}", file=sys.stderr)  # noqa: T201
-        return 2
+        return error.exit_status
     except InvalidInputError as error:
         print(f"etcron start worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2

@@ -217,7 +217,9 @@ def _take_api_port(manager: ManagerConfig, ports: PortClaims) -> None:
             ExitStatus.REFUSED,
         ) from None
     except OSError as error:
-        raise CommandError(f"cannot listen on {manager.host}: {error.strerror}; mend host", ExitStatus.USAGE) from None
+        raise CommandError(
+            f"cannot listen on {manager.host}: {error.strerror}; mend host", ExitStatus.UNAVAILABLE
+        ) from None
     if not (free and ports.take(manager.api_port, host=manager.host)):
         by = holder_of(manager.api_port) or (" by another etcron up that has not come so far yet" if free else "")
         raise CommandError(

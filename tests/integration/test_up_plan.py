@@ -226,6 +226,14 @@ def test_a_taken_port_is_named_with_the_flag_and_the_holder(data: DataDir, liste
     assert caught.value.status == ExitStatus.CONFLICT
 
 
+def test_an_address_that_is_not_there_yet_is_tried_again(data: DataDir, tmp_path: Path) -> None:
+    keys = _file(tmp_path, "manager.json", host="192.0.2.1", auth="required")
+    with pytest.raises(CommandError, match=r"cannot listen on 192\.0\.2\.1") as caught:
+        _plan(data, manager_config=keys)
+
+    assert caught.value.status is ExitStatus.UNAVAILABLE
+
+
 def test_production_takes_the_stores_of_one_machine_and_says_what_that_means(data: DataDir) -> None:
     plan = _plan(data, production=True)
     assert any(line.startswith("production: everything is on this machine") for line in plan.lines)

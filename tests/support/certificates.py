@@ -30,10 +30,11 @@ class Authority:
         self.ca = directory / "ca.pem"
         self._ca.cert_pem.write_to_path(self.ca)
 
-    def pair(self, name: str, *identities: str, expired: bool = False) -> Pair:
+    def pair(self, name: str, *identities: str, expired: bool = False, early: bool = False) -> Pair:
         """Signed for these names and addresses, for servers and clients; it overwrites one of the same name."""
-        until = dt.datetime.now(dt.UTC) - dt.timedelta(days=1) if expired else None
-        since = dt.datetime(2020, 1, 1, tzinfo=dt.UTC) if expired else None
+        now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+        until = now - day if expired else None
+        since = dt.datetime(2020, 1, 1, tzinfo=dt.UTC) if expired else now + day if early else None
         leaf = self._ca.issue_cert(*(identities or ("client@test",)), not_after=until, not_before=since)
         pair = Pair(self._directory / f"{name}.pem", self._directory / f"{name}.key")
         pair.cert.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from cli.__main__ import main
 from common.etcd.certificates import Certificates
 from common.tls import TlsFiles, client_problems, pair_problems
 from tests.support.certificates import Authority, Pair
@@ -59,6 +61,22 @@ def test_a_pair_that_is_no_good_is_told_with_its_key(
     assert problem.field == field
     assert words in problem.message
     assert problem.remedy
+
+
+@pytest.mark.parametrize("command", [("start", "manager"), ("start", "worker"), ("config", "show", "worker")])
+@pytest.mark.parametrize(
+    ("dates", "more", "status"),
+    [({"expired": True}, {}, 1), ({"early": True}, {}, 1), ({"early": True}, {"keyPrefix": "no"}, 2)],
+    ids=["expired", "not valid yet", "and another mistake"],
+)
+def test_a_certificate_out_of_its_dates_is_tried_again(
+    authority: Authority, tmp_path: Path, command: tuple[str, ...], dates: dict[str, bool], more: dict[str, str],
+    status: int,
+) -> None:  # fmt: skip
+    files = authority.files(authority.pair("x", **dates)).to_json()
+    config = {"etcdEndpoints": ["https://127.0.0.1:1"], "etcdTls": files, **more}
+    (path := tmp_path / "config.json").write_text(json.dumps(config))
+    assert main([*command, "--config", str(path)]) == status
 
 
 def test_every_mistake_of_a_client_is_told_at_once(authority: Authority, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ async def test_port_that_is_taken_is_named(place: Place, tmp_path: Path) -> None
         taken.listen()
         port = taken.getsockname()[1]
         async with process(place, tmp_path, "--api-port", str(port)) as (manager, log):
-            assert await manager.ended() == 2
+            assert await manager.ended() == 1, "it may be free the next time"
             said = log.read_text()
     assert f"apiPort: port {port} of 127.0.0.1 is taken; stop what listens there, or give another one" in said
     assert "Traceback" not in said
@@ -111,7 +111,7 @@ async def test_port_that_is_taken_is_named(place: Place, tmp_path: Path) -> None
 async def test_host_that_is_not_of_this_machine_is_named(place: Place, tmp_path: Path) -> None:
     flags = ("--api-port", "0", "--host", "192.0.2.1", "--allow-unauthenticated", "true")
     async with process(place, tmp_path, *flags) as (manager, log):
-        assert await manager.ended() == 2
+        assert await manager.ended() == 1, "it may come"
         assert "host: cannot listen on 192.0.2.1" in log.read_text()
 
 
