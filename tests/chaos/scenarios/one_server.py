@@ -28,7 +28,7 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 EARLIER = "0.0.9"
-SET_UP, LOGIN, _, BACKUP, UPGRADE, BACK = [
+SET_UP, LOGIN, _, BACKUP, UPGRADE, BACK, ANEW = [
     block.text for block in blocks_of(ROOT / "docs/operate/one-server.md") if block.language == "sh"
 ]
 WITHOUT_NETWORK = """
@@ -172,3 +172,19 @@ async def test_the_page_is_followed_and_the_power_is_lost(server: Machine, packa
     server.does(f"cd /packages/earlier\n{BACK}")
     await witness.goes_on()
     assert "newer" in names("job"), "it is as it was before the last upgrade"
+
+    own = '{"defaultUser": "etcron", "allowedUsers": ["root"], "logRetentionDays": 91}'
+    server.does(f"""
+echo '{own}' >/etc/etcron/worker.json
+etcron backup /root/etcron.tar.gz --data-dir /var/lib/etcron-up
+cp -a /etc/etcron /root/etcron
+systemctl disable --now etcron-up
+rm -rf /opt/etcron /usr/local/bin/etcron /etc/etcron /var/lib/etcron-up
+userdel --remove etcron
+cd /packages/earlier
+{SET_UP}""")
+    assert names("job") == set()
+    server.does(ANEW)
+    await witness.goes_on()
+    assert {"evidence", "witness", "newer"} <= names("job")
+    assert own in server.does("cat /etc/etcron/worker.json")
