@@ -24,7 +24,7 @@ from tests.support.waiting import wait_until
 from tests.support.warm import WARM
 from tests.unit.test_cli_importing import CRON_JOB, CRONICLE, DKRON, TIMER
 
-NOT_RUN_AT_MOST: Final = 25
+NOT_RUN_AT_MOST: Final = 26
 SHELL = [block for page in PAGES for block in blocks_of(page) if block.language in ("sh", "bash")]
 RUN = [block for block in SHELL if block.why_not_run is None]
 NOT_RUN = [block for block in SHELL if block.why_not_run is not None]

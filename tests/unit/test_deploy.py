@@ -17,7 +17,7 @@ import yaml
 
 from cli.arguments import GROUPS, LOGIN_COMMANDS
 from cli.errors import ExitStatus
-from common.configuration.config import load_manager_config, load_worker_config
+from common.configuration.config import ManagerConfig, load_manager_config, load_worker_config
 from tests.support.certificates import Authority
 from tests.support.machines import Block, blocks
 from tests.support.promql import expressions
@@ -93,6 +93,15 @@ def test_each_configuration_on_the_page_is_valid(tmp_path: Path, program: str) -
 
     assert len(config.etcd_endpoints) == 3
     assert not config.notes
+
+
+def test_proxy_of_one_server_calls_its_manager_and_no_other() -> None:
+    page = (ROOT / "docs" / "operate" / "one-server.md").read_text()
+    (made,) = re.findall(r"^sed (?:.*\\\n)?.*(?=>/etc/nginx/conf.d/)", page, re.MULTILINE)
+    text = subprocess.run(["sh", "-ec", made], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    port = ManagerConfig().api_port
+    assert re.findall(r"^    server (.*);$", text, re.MULTILINE) == [f"127.0.0.1:{port}"]
+    assert re.findall(r"^ *(proxy_(?:pass|ssl)\S* .*);$", text, re.MULTILINE) == ["proxy_pass http://etcron"]
 
 
 def test_the_scripts_of_the_package_are_for_sh() -> None:

@@ -28,7 +28,7 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 EARLIER = "0.0.9"
-SET_UP, LOGIN, _, BACKUP, UPGRADE, BACK, ANEW = [
+SET_UP, LOGIN, _, _, BACKUP, UPGRADE, BACK, ANEW = [
     block.text for block in blocks_of(ROOT / "docs/operate/one-server.md") if block.language == "sh"
 ]
 WITHOUT_NETWORK = """
