@@ -239,6 +239,7 @@ def make_parts(
         name=name,
         renderer=Renderer(templates, etcd, keys, runlog, clock=clock, public_url=config.public_url),
         ways=_ways_of_notices(config, of_channels, run_now, clock),
+        is_clock_off=lambda: guard.fault is not None,
         clock=clock,
     )
     notifier = Notifier(

@@ -96,9 +96,10 @@ class Sender:
 
     def __init__(
         self, etcd: EtcdClient, keys: Keys, runlog: RunLog, presence: Presence, records: NoticeRecords, *, name: str,
-        renderer: Renderer, ways: Mapping[ChannelKind, Way], clock: Clock,
+        renderer: Renderer, ways: Mapping[ChannelKind, Way], is_clock_off: Callable[[], bool], clock: Clock,
     ) -> None:  # fmt: skip
-        """``name``: of this process; ``presence`` shows to the others that it lives."""
+        """``name``: of this process; ``presence`` shows to the others that it lives. ``is_clock_off``: then nothing is
+        too old."""
         self._etcd = etcd
         self._keys = keys
         self._runlog = runlog
@@ -108,6 +109,7 @@ class Sender:
         self._name = name
         self._renderer = renderer
         self._ways = ways
+        self._is_clock_off = is_clock_off
         self._clock = clock
         self._woken = asyncio.Event()
         self._looks = Looks()
@@ -132,8 +134,8 @@ class Sender:
         return bool(result.accepted)
 
     async def run(self) -> None:
-        """Send for ever."""
-        prepared, forget_at, away = False, 0.0, False
+        """Send for ever. Nothing is forgotten at the start: NTP may not have set the clock."""
+        prepared, away, forget_at = False, False, self._clock.monotonic() + _FORGET_EVERY_S
         try:
             while True:
                 is_woken = self._woken.is_set()
@@ -146,7 +148,8 @@ class Sender:
                         prepared = True
                     if is_due:
                         await self._begin_turns()
-                    if self._clock.monotonic() >= forget_at and not await self._notices.forget(self._clock.wall_ms()):
+                    forgets = self._clock.monotonic() >= forget_at and not self._is_clock_off()
+                    if forgets and not await self._notices.forget(self._clock.wall_ms()):
                         forget_at = self._clock.monotonic() + _FORGET_EVERY_S
                     away = False
                 except UnavailableError as error:

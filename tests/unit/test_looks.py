@@ -64,7 +64,7 @@ async def test_sender_without_channels_looks_when_it_is_woken_and_when_there_is_
     sender = Sender(
         cast(Any, None), cast(Any, None), cast(Any, SimpleNamespace(notices=asked)),
         cast(Any, SimpleNamespace(is_shown=True)), cast(Any, records), name="m1", renderer=cast(Any, None), ways={},
-        clock=FakeClock(),
+        is_clock_off=lambda: False, clock=FakeClock(),
     )  # fmt: skip
     async with running(sender.run()):
         await wait_until(lambda: asked.times == 1, description="it looks as it starts")

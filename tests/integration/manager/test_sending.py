@@ -28,13 +28,14 @@ from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
 from common.protocol.saved_job import SavedJob
 from common.runlog import RunLog
+from common.runlog.notices import KEPT_MS
 from common.verdicts import EventKind, Verdict
 from manager.notices.email import Email
 from manager.notices.ways import ChannelSecrets, PutOffError, Tls
 from manager.notices.webhook import signature
 from tests.support.background import running
 from tests.support.certificates import Authority
-from tests.support.clocks import OffClock
+from tests.support.clocks import OffClock, say_clocks
 from tests.support.log_store import LogStoreServer
 from tests.support.managing import Managed, Place, managing
 from tests.support.notices import MailServer, Receiver, receiving
@@ -79,10 +80,10 @@ class Sending:
 
 
 @asynccontextmanager
-async def sending(place: Place, tmp_path: Path, **flags: Any) -> AsyncIterator[Sending]:
+async def sending(place: Place, tmp_path: Path, *, ahead_ms: int = 0, **flags: Any) -> AsyncIterator[Sending]:
     secrets = tmp_path / "secrets"
     secrets.mkdir(exist_ok=True)
-    clock = OffClock()
+    clock = OffClock(ahead_ms)
     given: dict[str, Any] = {"noticeNetworks": ["127.0.0.0/8"], "secretsDirectory": str(secrets), **flags}
     async with (
         managing(place, clock=clock, publicUrl="https://cron.example.org", **given) as manager,
@@ -496,6 +497,45 @@ async def test_a_test_goes_the_way_of_all_others(here: Sending, mail_server: Mai
 async def test_notices_of_a_channel_that_is_gone_fail(here: Sending) -> None:
     await here.put(failed())
     await here.until(NoticeState.FAILED, failed(), error="there is no channel ops any more")
+
+
+async def test_notices_that_are_too_old_by_a_clock_that_is_off_or_was_not_compared_yet_stay(
+    place: Place, tmp_path: Path, mail_server: MailServer
+) -> None:
+    old, ahead_ms = failed(), KEPT_MS + 86_400_000
+    async with sending(place, tmp_path) as one:
+        await one.mails_to(mail_server)
+        await one.put(old)
+        await one.until(NoticeState.SENT, old)
+    async with sending(place, tmp_path, ahead_ms=ahead_ms) as one:
+        guard, runlog = one.manager.parts.clock_guard, one.manager.runlog
+
+        async def has_had_a_turn(*numbers: int) -> None:
+            """The second message is begun after all else that was due with the first."""
+            for number in numbers:
+                notice = failed(ahead_ms + number, channel=f"c{number}")
+                await one.mails_to(mail_server, name=notice.channel)
+                await one.put(notice)
+                await one.until(NoticeState.SENT, notice)
+
+        async def is_found(offset_ms: int) -> None:
+            measured = {one.manager.parts.name: (guard.watch, offset_ms)}
+            await say_clocks(one.manager.etcd, one.manager.keys, measured)
+            await guard.check.look()
+
+        await has_had_a_turn(1, 2)
+        assert await runlog.notices.get(old.id) is not None, "it has just begun"
+        await is_found(ahead_ms)
+        one.clock.passed_s += 3_601
+        await has_had_a_turn(3, 4)
+        assert await runlog.notices.get(old.id) is not None, "its clock is off"
+        await is_found(0)
+        assert guard.fault is None
+
+        async def is_gone() -> bool:
+            return await runlog.notices.get(old.id) is None
+
+        await wait_until(is_gone, description="it is forgotten")
 
 
 async def test_two_managers_send_each_message_once(place: Place, tmp_path: Path, mail_server: MailServer) -> None:
