@@ -164,13 +164,13 @@ def _painted(text: str, colour: str, stream: TextIO) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m"
 
 
-def print_pairs(pairs: Iterable[tuple[str, str]], *, indent: str = "") -> None:
+def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """Names and values, the values aligned."""
     clear_line()
     lines = list(pairs)
     width = max((len(name) for name, _ in lines), default=0)
     for name, value in lines:
-        print(f"{indent}{one_line(name):<{width}}  {_state_painted(name, one_line(value))}".rstrip())
+        print(f"{one_line(name):<{width}}  {_state_painted(name, one_line(value))}".rstrip())
 
 
 def print_output(text: str) -> None:

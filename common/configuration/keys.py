@@ -82,11 +82,6 @@ class Key:
         """E.g. ``ETCRON_CONFIG_APIPORT`` for ``apiPort``."""
         return "ETCRON_CONFIG_" + self.name.upper()
 
-    @property
-    def attribute(self) -> str:
-        """E.g. ``api_port`` for ``apiPort``: the name with which argparse keeps the flag."""
-        return self.flag.removeprefix("--").replace("-", "_")
-
 
 def setting(
     name: str, kind: Kind, help: str, default: object = None, *, default_factory: Any = None,  # noqa: A002 - as Key has it

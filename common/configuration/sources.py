@@ -129,5 +129,5 @@ def _file_error(path: Path, message: str, remedy: str) -> ConfigError:
     return ConfigError([Problem(field=str(path), message=message, remedy=remedy)])
 
 
-def _shorten(text: str, limit: int = 80) -> str:
-    return text if len(text) <= limit else text[:limit] + "..."
+def _shorten(text: str) -> str:
+    return text if len(text) <= 80 else text[:80] + "..."

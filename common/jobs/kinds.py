@@ -284,6 +284,9 @@ def _repeated(values: tuple[Any, ...]) -> Iterator[Problem]:
         seen.add(value)
 
 
+_LONGEST_NAME: Final = 128
+
+
 @dataclass(frozen=True, kw_only=True)
 class Named(Kind):
     """An object whose names the user chooses."""
@@ -295,7 +298,6 @@ class Named(Kind):
     of: Kind
     most: int
     example: str
-    longest_name: int = 128
     reserved: str | None = None
     """What no name may begin with."""
     type: str = "object"
@@ -317,7 +319,7 @@ class Named(Kind):
 
     @property
     def schema(self) -> Schema:
-        names: Schema = {"pattern": f"^{self.pattern}$", "maxLength": self.longest_name}
+        names: Schema = {"pattern": f"^{self.pattern}$", "maxLength": _LONGEST_NAME}
         if self.reserved:
             names["not"] = {"pattern": f"^{self.reserved}"}
         return {
@@ -343,7 +345,7 @@ class Named(Kind):
         raise all_wrong(bad)
 
     def _fault(self, name: str) -> Problem | None:
-        if not self._compiled.fullmatch(name) or len(name) > self.longest_name:
+        if not self._compiled.fullmatch(name) or len(name) > _LONGEST_NAME:
             message, remedy = f"has the name {shown(name)}", f"{self.what} names look like {self.pattern}"
         elif self.reserved and name.startswith(self.reserved):
             message, remedy = f"sets {shown(name)}", f"names that begin with {self.reserved} are etcron's own"

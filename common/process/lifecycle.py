@@ -214,13 +214,13 @@ def gain_no_privileges() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS) failed")
 
 
-def set_parent_death_signal(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel send this process the signal when the thread that forked it ends; survives exec.
+def set_parent_death_signal(parent: int) -> None:
+    """Have the kernel kill this process (SIGKILL) when the thread that forked it ends; survives exec.
 
     To be called in the child (`preexec_fn`), with the parent's pid: where the parent was dead before the call, the
     child has another parent by now and ends at once. Linux only.
     """
-    if _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), *_NO_MORE) != 0:
+    if _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *_NO_MORE) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -46,6 +46,7 @@ async def can_start_threads(stop: asyncio.Event) -> bool:
 _T = TypeVar("_T")
 _WITHIN_S: Final = 5.0
 _MOST_AT_A_TIME: Final = 8
+_MOST_OF_A_KIND: Final = 4
 _going = threading.BoundedSemaphore(_MOST_AT_A_TIME)
 
 
@@ -98,10 +99,10 @@ def _carry_out(work: Callable[[], _T], future: Future[_T], places: threading.Sem
 class Places:
     """Threads for one kind of work: a caller waits for a place, and what hangs keeps those of no other kind."""
 
-    def __init__(self, most: int = 4, *, within_s: float = _WITHIN_S) -> None:
+    def __init__(self, *, within_s: float = _WITHIN_S) -> None:
         self._within_s = within_s
-        self._turns = asyncio.Semaphore(most)
-        self._places = threading.BoundedSemaphore(most)
+        self._turns = asyncio.Semaphore(_MOST_OF_A_KIND)
+        self._places = threading.BoundedSemaphore(_MOST_OF_A_KIND)
 
     async def beside(self, work: Callable[[], _T], *, what: str) -> _T:
         """As `beside`."""

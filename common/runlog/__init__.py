@@ -36,11 +36,10 @@ import sys
 # `cryptography`: 9 MB of memory in each process, and 20 ms of its start.
 sys.modules.setdefault("pymongo.pyopenssl_context", None)  # type: ignore[arg-type]
 
-from common.runlog.audit import AuditFilter, AuditPage, KeptEntry
+from common.runlog.audit import AuditFilter, KeptEntry
 from common.runlog.client import WriteResult
 from common.runlog.documents import Rejection
 from common.runlog.last import Advance, ByResult, FailingJob, JobResults, OwedResults
-from common.runlog.notices import NoticePage, Notices
 from common.runlog.outbox import OutboxDocument, outbox_documents
 from common.runlog.pages import RunFilter, RunPage
 from common.runlog.retention import KeptJob, OldRecord, RetentionState
@@ -51,15 +50,12 @@ from common.runlog.tails import Chunk, TailStore
 __all__ = [
     "Advance",
     "AuditFilter",
-    "AuditPage",
     "ByResult",
     "Chunk",
     "FailingJob",
     "JobResults",
     "KeptEntry",
     "KeptJob",
-    "NoticePage",
-    "Notices",
     "OldRecord",
     "OutboxDocument",
     "OwedResults",

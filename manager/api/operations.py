@@ -61,7 +61,6 @@ class Operation:
     parameters: Sequence[Schema] = ()
     takes: Schema | None = None
     """The JSON body."""
-    merge_patch: bool = False
     headers: Mapping[str, Any] = field(default_factory=dict)
     refuses: Sequence[int] = ()
     """Beside what any call may refuse."""

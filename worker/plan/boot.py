@@ -18,10 +18,10 @@ class Boot:
     id: str
 
     @classmethod
-    def of_this_machine(cls, path: Path = _BOOT_ID) -> Self | None:
+    def of_this_machine(cls) -> Self | None:
         """None: the kernel does not name it, so nothing is started for it."""
         try:
-            name = path.read_text(encoding="ascii").strip()
+            name = _BOOT_ID.read_text(encoding="ascii").strip()
         except (OSError, ValueError):
             return None
         return cls(id=name) if name else None

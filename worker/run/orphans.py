@@ -29,14 +29,11 @@ def is_first_process() -> bool:
 class Orphans:
     """Reaps children that are not this process's own. On the event loop, which starts and reaps those."""
 
-    def __init__(
-        self, *, own: Callable[[], Collection[int]], every_s: float = EVERY_S, looks: int = _LOOKS
-    ) -> None:  # fmt: skip
+    def __init__(self, *, own: Callable[[], Collection[int]], every_s: float = EVERY_S) -> None:
         """``own``: the process ids of the children that another part of this process reaps; of such as are not named,
-        as a program that gives a secret, the status is left alone for ``looks`` looks."""
+        as a program that gives a secret, the status is left alone for some looks."""
         self._own = own
         self._every_s = every_s
-        self._looks = looks
         self._dead: dict[int, int] = {}
         """How often each was seen dead."""
 
@@ -55,5 +52,5 @@ class Orphans:
                 if pid in own or os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                     continue
                 self._dead[pid] = before.get(pid, 0) + 1
-                if self._dead[pid] >= self._looks:
+                if self._dead[pid] >= _LOOKS:
                     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
