@@ -19,11 +19,11 @@ from common.jobs.job import JobSpec
 from common.notices.channels import ChannelKind
 from common.notices.rules import MOST_RULES, RULE, Rule
 from common.notices.wanted import Wanted
-from common.protocol.absence import Past
 from common.protocol.access_keys import AccessKeys
 from common.protocol.account_edits import Ways
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Member
+from common.protocol.roster import RosterEntry
 from common.runlog import JobResults, RunLog
 from manager.access.audit import Audit
 from manager.access.cookies import Cookies
@@ -398,7 +398,7 @@ async def _look_at_notices(alerts: AlertBoard, rights: Rights, clock: Clock) -> 
 
 
 async def _look_at_jobs(
-    watching: Watching, members: Sequence[Member], away: Iterable[Past], rights: Rights, clock: Clock
+    watching: Watching, members: Sequence[Member], away: Iterable[RosterEntry], rights: Rights, clock: Clock
 ) -> JobsReport:
     """Nothing is known of them before they have been read, or while etcd is away."""
     if not watching.jobs_read.is_set() or watching.stale_since_ms is not None:

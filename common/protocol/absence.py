@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from common.instants import iso
 from common.jobs.job import JobSpec
+from common.protocol.member import Member
 from common.protocol.placement import fits, is_eligible
+from common.protocol.roster import RosterEntry
 
 _SHOWN: Final = 3
 _DAY_MS: Final = 86_400_000
 
 
-class _Known(Protocol):
-    """What is asked of any worker."""
-
-    @property
-    def worker(self) -> str: ...
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-    @property
-    def slots(self) -> int: ...
-
-
-class Worker(_Known, Protocol):
-    """What is asked of a live worker."""
-
-    @property
-    def not_accepting(self) -> str | None: ...
-
-
-class Past(_Known, Protocol):
-    """What is asked of a worker that has left."""
-
-    @property
-    def seen_ms(self) -> int: ...
-    @property
-    def left(self) -> str | None: ...
-
-
 def why_no_worker(
-    spec: JobSpec, members: Iterable[Worker], away: Iterable[Past] = (), *, now_ms: int = 0, most: int = _SHOWN
+    spec: JobSpec, members: Iterable[Member], away: Iterable[RosterEntry] = (), *, now_ms: int = 0, most: int = _SHOWN
 ) -> str:  # fmt: skip
     """What is in the way, where none of these live workers may take the job's fires; ``away``: who has left; ``most``:
     an answer names up to so many workers.
@@ -65,7 +40,7 @@ def why_no_worker(
     return f"no worker that fits takes fires: {in_short([*reasons, *left], most)}"
 
 
-def _departure(spec: JobSpec, one: Past, now_ms: int) -> str:
+def _departure(spec: JobSpec, one: RosterEntry, now_ms: int) -> str:
     asked = ", ".join(f"{name}={one.labels[name]}" for name in spec.workers)
     how = "stopped" if one.left in ("stopped", "drained") else "gone"
     return away_since(f"{one.worker}{f' ({asked})' if asked else ''}", one.seen_ms, how=how, now_ms=now_ms)

@@ -22,7 +22,6 @@ from common.clock import Clock
 from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, UnavailableError
 from common.etcd import EtcdClient, Status
 from common.instants import iso
-from common.protocol.absence import Past
 from common.protocol.member import Member
 from common.protocol.roster import Left, RosterEntry
 from common.runlog import RetentionState, RunLog
@@ -175,7 +174,7 @@ class Health:
         log_store: str,
         quota_bytes: int,
         guard: ClockGuard,
-        look_at_jobs: Callable[[Sequence[Member], Iterable[Past], Rights], Awaitable[JobsReport]],
+        look_at_jobs: Callable[[Sequence[Member], Iterable[RosterEntry], Rights], Awaitable[JobsReport]],
         blocked: Callable[[Rights], Mapping[str, int]] = lambda rights: {},
         audit: Callable[[bool], Iterable[str]] = lambda _: (),
         look_at_notices: Callable[[Rights], Awaitable[Iterable[str]]] = no_faults,

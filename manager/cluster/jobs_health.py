@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from common.access.rights import Rights
 from common.jobs.job import JobSpec
-from common.protocol.absence import Past, why_no_worker
+from common.protocol.absence import why_no_worker
 from common.protocol.member import Member
 from common.protocol.placement import is_eligible
+from common.protocol.roster import RosterEntry
 from manager.watch.catalog import Catalog
 
 _NAMED: Final = 5
@@ -62,7 +63,7 @@ class JobsReport:
 
 
 async def look_at_jobs(
-    catalog: Catalog, members: Sequence[Member], away: Iterable[Past], rights: Rights, *, now_ms: int
+    catalog: Catalog, members: Sequence[Member], away: Iterable[RosterEntry], rights: Rights, *, now_ms: int
 ) -> JobsReport:  # fmt: skip
     """By these live workers, and those that have left. Where none is live, that is not repeated for each job.
 
