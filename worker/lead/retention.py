@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.values import is_job_name
 from common.protocol.keys import Keys, RunId
-from common.runlog import KeptJob, OldRecord, RetentionState, TailStore
+from common.runlog import KeptJob, OldRecord, RetentionState, RunLog
 
 _log = logging.getLogger(__name__)
 
@@ -46,33 +46,13 @@ LIVE_MS: Final = 3_600_000
 """How long live output stays of a run whose worker has died."""
 
 
-class Forgetful(Protocol):
-    """What retention asks of the log store: see `common.runlog.RunLog`."""
-
-    tails: TailStore
-
-    async def old_records(self, before_ms: int, *, after: str = "", limit: int) -> list[OldRecord]: ...
-
-    async def records_beyond(
-        self, job: str, keep: int, before_ms: int, *, after: str = "", limit: int
-    ) -> list[OldRecord]: ...
-
-    async def remove(self, run_ids: Sequence[str]) -> None: ...
-
-    async def kept_jobs(self, *, after: str, limit: int) -> list[KeptJob]: ...
-
-    async def forget_jobs(self, jobs: Iterable[KeptJob]) -> None: ...
-
-    async def put_retention(self, state: RetentionState | None) -> None: ...
-
-
 class Retention:
     """Passes through the log store for as long as this worker is steward."""
 
     def __init__(
         self,
         *,
-        store: Forgetful,
+        store: RunLog,
         client: EtcdClient,
         keys: Keys,
         worker: str,

@@ -19,7 +19,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, ForbiddenError, UnavailableError
@@ -32,7 +32,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import owns_lock
 from common.protocol.txn import KeyValue
-from common.runlog import OutboxDocument, outbox_documents
+from common.runlog import OutboxDocument, RunLog, outbox_documents
 from common.verdicts import Verdict
 from worker.catalog import Catalog
 from worker.record.records import without_long_output
@@ -54,18 +54,10 @@ _RECORDS_A_TURN: Final = 100
 """Of what the loop is held for; then fires that are due have their turn."""
 
 
-class OutboxStore(Protocol):
-    """What it asks of the log store: see `common.runlog.RunLog`."""
-
-    async def put_outbox(self, documents: Sequence[OutboxDocument]) -> None: ...
-
-    async def find(self, run_ids: Sequence[RunId], *, deadline_seconds: float) -> Mapping[str, RunRecord]: ...
-
-
 class Attempts:
     """Whether another attempt follows a run, by what etcd and the log store have: also of a former life's."""
 
-    def __init__(self, client: EtcdClient, keys: Keys, store: OutboxStore) -> None:
+    def __init__(self, client: EtcdClient, keys: Keys, store: RunLog) -> None:
         self._client = client
         self._keys = keys
         self._store = store
@@ -124,7 +116,7 @@ class OutboxWriter:
     """Takes what delivery has stored; says up to where the spool may let go of it. `run` belongs into the TaskGroup."""
 
     def __init__(
-        self, *, store: OutboxStore, attempts: Attempts, catalog: Catalog, jobs_read: Callable[[], asyncio.Event],
+        self, *, store: RunLog, attempts: Attempts, catalog: Catalog, jobs_read: Callable[[], asyncio.Event],
         rules: Rules, table: RunTable, up_to: int, on_progress: asyncio.Event, clock: Clock,
     ) -> None:  # fmt: skip
         """``up_to``: the spool's cursor. ``on_progress`` is set whenever `up_to` has come further."""
