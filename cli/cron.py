@@ -25,6 +25,7 @@ from common.schedules.cron_fields import (
     parse_day_of_month,
     parse_day_of_week,
     parse_mask,
+    values_of,
 )
 from common.schedules.schedule import CronSchedule, Fire, parse_cron, tzdata_version
 from common.schedules.zones import load_zone
@@ -202,10 +203,10 @@ def _words(field: CronField, text: str, job: str) -> str:
 
 def _day_words(rule: DayOfMonthRule) -> str:
     words = [_values(DAY, rule.plain)] if rule.plain else []
-    for before in _bits(rule.before_last):
+    for before in values_of(rule.before_last):
         last = "the last day of the month"
         words.append(f"{before} day{'' if before == 1 else 's'} before {last}" if before else last)
-    words += [f"the weekday (Monday to Friday) nearest to day {day}" for day in _bits(rule.nearest)]
+    words += [f"the weekday (Monday to Friday) nearest to day {day}" for day in values_of(rule.nearest)]
     if rule.last_weekday:
         words.append("the last weekday (Monday to Friday) of the month")
     return ", ".join(words)
@@ -213,14 +214,14 @@ def _day_words(rule: DayOfMonthRule) -> str:
 
 def _weekday_words(rule: DayOfWeekRule) -> str:
     words = [_values(WEEKDAY, rule.plain)] if rule.plain else []
-    words += [f"the last {_WEEKDAYS[day]} of the month" for day in _bits(rule.last)]
+    words += [f"the last {_WEEKDAYS[day]} of the month" for day in values_of(rule.last)]
     words += [f"the {_NTH[nth]} {_WEEKDAYS[day]} of the month" for day, nth in sorted(rule.nth)]
     return ", ".join(words)
 
 
 def _values(field: CronField, mask: int) -> str:
     """The values of a mask: as a range where they follow one another, else listed."""
-    values = [value + field.base for value in _bits(mask)]
+    values = [value + field.base for value in values_of(mask)]
     if len(values) == field.cycle:
         return "any"
     names = [_name(field, value) for value in values]
@@ -235,7 +236,3 @@ def _name(field: CronField, value: int) -> str:
     if field is MONTH:
         return _MONTHS[value]
     return _WEEKDAYS[value] if field is WEEKDAY else str(value)
-
-
-def _bits(mask: int) -> list[int]:
-    return [value for value in range(mask.bit_length()) if mask >> value & 1]

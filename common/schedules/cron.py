@@ -36,6 +36,7 @@ from common.schedules.cron_fields import (
     parse_day_of_week,
     parse_mask,
     shortened,
+    values_of,
 )
 from common.schedules.days import EPOCH_ORDINAL, LAST_DAY, YEARS, Days, days_written, is_leap
 
@@ -91,7 +92,7 @@ class Cron:
         """The matching seconds of each day that matches; None where there are more than so many."""
         if self.hours.bit_count() * self.minutes.bit_count() * self.seconds.bit_count() > most:
             return None
-        hours, minutes, seconds = map(_bits, (self.hours, self.minutes, self.seconds))
+        hours, minutes, seconds = map(values_of, (self.hours, self.minutes, self.seconds))
         return [
             hour * 3600 + minute * 60 + second for hour in hours for minute in minutes for second in seconds
         ]  # fmt: skip
@@ -315,10 +316,6 @@ def _shape(first_ordinal: int, length: int) -> int:
 
 def _month_length(year: int, month: int) -> int:
     return _MONTH_LENGTHS[month] + (month == 2 and is_leap(year))
-
-
-def _bits(mask: int) -> list[int]:
-    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def _first_bit(mask: int, start: int) -> int:

@@ -89,9 +89,9 @@ class DayOfMonthRule:
     def days(self, length: int, first_weekday: int) -> int:
         """The mask of matching days in a month of so many days that begins on that weekday (0 is Sunday)."""
         mask = self.plain & _all_days(length)
-        for before in _values(self.before_last & ((1 << length) - 1)):
+        for before in values_of(self.before_last & ((1 << length) - 1)):
             mask |= 1 << (length - before)
-        for day in _values(self.nearest & _all_days(length)):
+        for day in values_of(self.nearest & _all_days(length)):
             mask |= 1 << _nearest_weekday(day, length, first_weekday)
         if self.last_weekday:
             mask |= 1 << _nearest_weekday(length, length, first_weekday)
@@ -291,7 +291,8 @@ def _all_days(length: int) -> int:
     return (2 << length) - 2
 
 
-def _values(mask: int) -> list[int]:
+def values_of(mask: int) -> list[int]:
+    """The places of the bits that are set."""
     return [value for value in range(mask.bit_length()) if mask >> value & 1]
 
 

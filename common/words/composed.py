@@ -19,6 +19,7 @@ from common.schedules.cron_fields import (
     DayOfWeekRule,
     parse_day_of_month,
     parse_day_of_week,
+    values_of,
 )
 from common.words.phrases import CHINESE, ENGLISH
 
@@ -101,16 +102,16 @@ def composed(cron: Cron, fields: Sequence[str], language: str, job: str = "") ->
     said = _LANGUAGES.get(language, _ENGLISH)
     days = _days(fields[3], fields[5], job, said, is_either=cron.both_days_restricted)
     parts = [_time(cron, said), *([days] if days else [])]
-    if (months := _values(cron.months)) != list(range(1, 13)):
+    if (months := values_of(cron.months)) != list(range(1, 13)):
         parts.append(said.in_months.format(_spans(months, said, lambda month: said.month_names[month - 1])))
     if fields[6] != "*":
-        parts.append(said.in_years.format(_spans([FIRST_YEAR + one for one in _values(cron.years)], said)))
+        parts.append(said.in_years.format(_spans([FIRST_YEAR + one for one in values_of(cron.years)], said)))
     words = _AROUND_MARKS.sub(r"\1", _BETWEEN_CHARACTERS.sub("", said.separator.join(parts)))
     return words[0].upper() + words[1:]
 
 
 def _time(cron: Cron, said: _Language) -> str:
-    seconds, minutes, hours = (_values(mask) for mask in (cron.seconds, cron.minutes, cron.hours))
+    seconds, minutes, hours = (values_of(mask) for mask in (cron.seconds, cron.minutes, cron.hours))
     if len(seconds) * len(minutes) * len(hours) <= _MOST_TIMES:
         shape = "{:02}:{:02}" if seconds == [0] else "{:02}:{:02}:{:02}"
         times = [shape.format(hour, minute, second) for hour in hours for minute in minutes for second in seconds]
@@ -138,10 +139,10 @@ def _days(day: str, weekday: str, job: str, said: _Language, *, is_either: bool)
 
 def _month_days(rule: DayOfMonthRule, said: _Language) -> Iterator[str]:
     if rule.plain:
-        yield _of(said.days, _values(rule.plain), said)
-    for before in _values(rule.before_last):
+        yield _of(said.days, values_of(rule.plain), said)
+    for before in values_of(rule.before_last):
         yield (said.last_day, said.day_before_last, said.before_last.format(before))[min(before, 2)]
-    for day in _values(rule.nearest):
+    for day in values_of(rule.nearest):
         yield said.nearest.format(day)
     if rule.last_weekday:
         yield said.last_weekday
@@ -150,8 +151,8 @@ def _month_days(rule: DayOfMonthRule, said: _Language) -> Iterator[str]:
 def _weekdays(rule: DayOfWeekRule, said: _Language) -> Iterator[str]:
     names = said.weekday_names
     if rule.plain:
-        yield said.weekdays.format(_spans(_values(rule.plain), said, lambda day: names[day]))
-    for day in _values(rule.last):
+        yield said.weekdays.format(_spans(values_of(rule.plain), said, lambda day: names[day]))
+    for day in values_of(rule.last):
         yield said.last.format(names[day])
     for day, number in sorted(rule.nth, key=lambda one: one[::-1]):
         yield said.nth.format(names[day], said.ordinals[number - 1])
@@ -185,7 +186,3 @@ def _run(run: list[int], said: _Language, name: Callable[[int], str]) -> list[st
 
 def _listed(words: Sequence[str], said: _Language) -> str:
     return said.between.join(words[:-1]) + said.end + words[-1] if len(words) > 1 else words[0]
-
-
-def _values(mask: int) -> list[int]:
-    return [place for place in range(mask.bit_length()) if mask >> place & 1]
