@@ -6,10 +6,12 @@ Pure: no clock, no I/O. The table of keys, with who writes each, is in ``docs/in
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+from common.protocol.txn import KeyValue
 
 _PLAN_DIGITS = 16
 MAX_MARK_MS = 253_402_300_799_999
@@ -113,14 +115,7 @@ def decode_mark(value: bytes) -> int:
     return int(value)
 
 
-class HasValue(Protocol):
-    """What lies under a key."""
-
-    @property
-    def value(self) -> bytes: ...
-
-
-def read_mark(mark: HasValue | None) -> int | None:
+def read_mark(mark: KeyValue | None) -> int | None:
     """The mark in a key; None where it is missing or unreadable."""
     try:
         return None if mark is None else decode_mark(mark.value)
@@ -128,7 +123,7 @@ def read_mark(mark: HasValue | None) -> int | None:
         return None
 
 
-def holder_of(lock: HasValue) -> str:
+def holder_of(lock: KeyValue) -> str:
     """The run that holds a lock, as the lock says it; anybody may have written that."""
     return lock.value.decode(errors="replace")[:300]
 
