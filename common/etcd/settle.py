@@ -118,7 +118,8 @@ class Patience:
 
     @classmethod
     def until(
-        cls, deadline: float, clock: Clock, in_doubt: Callable[[Exception], str],
+        cls, deadline: float, clock: Clock,
+        in_doubt: Callable[[Exception], str] = "it may or may not have been done: etcd gave no answer. ({})".format,
         note: Callable[[Exception], None] = lambda _: None,
     ) -> Self:  # fmt: skip
         """Of a user who waits for an answer: only a doubt is worth it, and until then; longer with each try."""

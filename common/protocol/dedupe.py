@@ -82,6 +82,15 @@ def digest_of(kind: str, *texts: str) -> str:
     return sha256("\0".join((kind, *texts)).encode()).hexdigest()
 
 
+def live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
+    """What is remembered there, as long as it counts; what cannot be read is written over."""
+    try:
+        remembered = None if kv is None else Remembered.from_json(kv.value)
+    except ValueError:
+        return None
+    return None if remembered is None or remembered.is_over(now_ms) else remembered
+
+
 def begin(key: str, call: Remembered, there: KeyValue | None) -> Txn:
     """The call goes on, in place of what was read; refused, it reads what is there."""
     return Txn(

@@ -114,7 +114,4 @@ class Sessions:
         return mine[MOST_OF_A_USER - 1 :][:MOST_OF_A_USER]
 
     def _patience(self) -> Patience:
-        deadline = self._clock.monotonic() + self._patience_s
-        return Patience.until(
-            deadline, self._clock, "it may or may not have been done: etcd gave no answer. ({})".format
-        )
+        return Patience.until(self._clock.monotonic() + self._patience_s, self._clock)

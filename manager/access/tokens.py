@@ -135,7 +135,4 @@ class Tokens:
         return self._keys.service(owner.name), service.made_at, None
 
     def _patience(self) -> Patience:
-        deadline = self._clock.monotonic() + self._patience_s
-        return Patience.until(
-            deadline, self._clock, "it may or may not have been done: etcd gave no answer. ({})".format
-        )
+        return Patience.until(self._clock.monotonic() + self._patience_s, self._clock)

@@ -31,9 +31,9 @@ from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, UnsettledError, answered, is_in_doubt
 from common.json_text import dumps
-from common.protocol.dedupe import ANYTHING, KEPT_HEADERS, Remembered, begin, digest_of, end
+from common.protocol.dedupe import ANYTHING, KEPT_HEADERS, Remembered, begin, digest_of, end, live
 from common.protocol.keys import Keys
-from common.protocol.txn import KeyValue, Txn, TxnResult
+from common.protocol.txn import Txn, TxnResult
 from manager.http import allowances
 from manager.http.allowances import Allowance, refuse_beyond
 from manager.http.errors import Handler, RequestError
@@ -131,11 +131,11 @@ class IdempotentCalls:
     async def _begin(self, key: str, going_on: Remembered, now_ms: int, address: str) -> tuple[Remembered | None, int]:
         """What is remembered of the call; or None, and the revision under which it goes on now."""
         there = await self._etcd.get(key)
-        if _live(there, now_ms) is None:
+        if live(there, now_ms) is None:
             self._remembered.check(address, allowances.MOST_REMEMBERED, now_ms=now_ms)
             kept = await self._etcd.count(self._keys.deduped(ANYTHING, ""))
             refuse_beyond(allowances.MOST_REMEMBERED_OF_ALL, kept, f"{HEADER}: calls of all")
-        while (known := _live(there, now_ms)) is None:
+        while (known := live(there, now_ms)) is None:
             result = await self._settled(begin(key, going_on, there))
             if result.succeeded:
                 return None, result.revision
@@ -197,14 +197,6 @@ def _key(given: list[str]) -> str:
         message = f"{HEADER}: is {ascii(', '.join(given))[:80]}; send one key of 1 to 255 visible ASCII characters"
         raise RequestError(400, f"{message}, such as a UUID", code="bad-idempotency-key")
     return text
-
-
-def _live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
-    try:
-        remembered = None if kv is None else Remembered.from_json(kv.value)
-    except ValueError:
-        return None
-    return None if remembered is None or remembered.is_over(now_ms) else remembered
 
 
 def _again(known: Remembered, idempotency: Idempotency) -> web.Response:

@@ -29,14 +29,14 @@ from common.etcd.settle import Patience, settle
 from common.instants import iso
 from common.jobs.job import JobSpec
 from common.jobs.reader import check_name
-from common.protocol.dedupe import Remembered, digest_of
+from common.protocol.dedupe import Remembered, digest_of, live
 from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId, sequence_name
 from common.protocol.request import Origin, Request, scope_of
 from common.protocol.request_writes import CallKeys, Found, ask, remember
 from common.protocol.run import Trigger
 from common.protocol.signatures import Seal
-from common.protocol.txn import KeyValue, Txn
+from common.protocol.txn import Txn
 from manager.http import allowances
 from manager.http.allowances import Allowance, refuse_beyond
 from manager.http.idempotency import KEPT_MS, Idempotency, refuse_another_request
@@ -226,11 +226,11 @@ class RunNow:
 
     def _known(self, call: _Call, there: Found) -> Asked | None:
         """The answer, where this very request or one with its dedupe key has been answered before."""
-        own = _live(there.own, call.now_ms)
+        own = live(there.own, call.now_ms)
         if own is not None and own.answer is not None and own.status is not None:
             refuse_another_request(own, call.idempotency)
             return Asked(status=own.status, answer=own.answer, headers=own.headers, is_replayed=True)
-        first = _live(there.dedupe, call.now_ms)
+        first = live(there.dedupe, call.now_ms)
         revision = there.job.create_revision if there.job is not None else 0
         if first is None or first.answer is None or first.job_create_revision != revision:
             return None
@@ -309,15 +309,6 @@ def granted(request: Request, seal: Seal) -> Request:
     expires_ms = request.not_before_ms + GRANTED_MS
     grant = seal.run(request.asked_run, not_before_ms=request.not_before_ms, expires_ms=expires_ms)
     return replace(request, grant=grant, expires_ms=expires_ms)
-
-
-def _live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
-    """What is remembered there, as long as it counts; what cannot be read is written over."""
-    try:
-        remembered = None if kv is None else Remembered.from_json(kv.value)
-    except ValueError:
-        return None
-    return None if remembered is None or remembered.is_over(now_ms) else remembered
 
 
 def _answer(call: _Call, requests: Sequence[Request]) -> Asked:
