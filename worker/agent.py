@@ -34,6 +34,7 @@ from worker.launcher.unstartable import NotNowError
 from worker.members import LooksAfresh
 from worker.parts import Parts
 from worker.record.delivery import prepare_log_store
+from worker.record.ending import run_named
 from worker.record.records import NOT_STARTED, not_started_record, run_record
 from worker.run.leftovers import end_leftovers, groups_of, look_for_leftovers
 from worker.run.shortage import once_possible
@@ -86,7 +87,7 @@ class Agent:
         ended = {run_id for run_id, one in in_spool.items() if one.record.status.end_is_known}
         # What those have left in the background that have ended by themselves was left on purpose. Where the log store
         # does not say, a run counts as not ended: a second one of its job may be going by now.
-        asked = [run_id for text in marked.difference(ended) if (run_id := _run_id(text)) is not None]
+        asked = [run_id for text in marked.difference(ended) if (run_id := run_named(text)) is not None]
         try:
             found = await self._runlog.find(asked, deadline_seconds=_ASK_S) if asked else {}
         except UnavailableError:
@@ -390,11 +391,3 @@ class Agent:
 async def _until(holds: Callable[[], bool]) -> None:
     while not holds():  # noqa: ASYNC110 - only while stopping, and of several parts at once
         await asyncio.sleep(_LOOK_S)
-
-
-def _run_id(text: str) -> RunId | None:
-    """The run in a process's environment, which anybody may have written."""
-    try:
-        return RunId.parse(text)
-    except ValueError:
-        return None

@@ -120,13 +120,13 @@ class EndingRuns:
         Until `keep_only` says which of them matter. OSError: the disk or /proc cannot be read.
         """
         written = await self._disk.call(read_left, self._directory)
-        self._recorded.update(run_id for text in written.recorded if (run_id := _run_id(text)) is not None)
+        self._recorded.update(run_id for text in written.recorded if (run_id := run_named(text)) is not None)
         known = {group.run for group in written.groups}
         groups = [*written.groups, *(group for group in marked if group.run not in known)]
         # By the disk's thread, which is there: the machine may be out of processes.
         living = await self._disk.call(living_in, groups) if groups else {}
         for group, processes in living.items():
-            if processes and (run_id := _run_id(group.run)) is not None:
+            if processes and (run_id := run_named(group.run)) is not None:
                 kept = self._kept.get(run_id) or _EndingRun(groups=[])
                 kept.groups.append(group)
                 kept.processes = [*kept.processes, *processes]
@@ -250,7 +250,8 @@ class EndingRuns:
             self._on_written(run_id)
 
 
-def _run_id(text: str) -> RunId | None:
+def run_named(text: str) -> RunId | None:
+    """The run that a process's environment, or a file, names: anybody may have written that."""
     try:
         return RunId.parse(text)
     except ValueError:
