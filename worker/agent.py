@@ -1,7 +1,7 @@
 """The worker as a whole: what one part tells another, and the order in which it starts and stops.
 
-start   have a guardian, end what a former life left running, open the spool, open a session, settle the former life's
-        runs, read jobs, members, kills and requests; only then decide
+start   have a guardian, end what a former life left running, open the spool, open a session, have the clock judged,
+        settle the former life's runs, read jobs, members, kills and requests; only then decide
 stop    take nothing new, hand on what has not started, let the rest end (up to the grace), end what is left,
         flush the records, then drop the session
 """
@@ -157,6 +157,7 @@ class Agent:
         if self._settled_former:
             await parts.adoption.readopt(session)
         else:
+            await parts.clock_check.first()  # what is lost is dated, and so is what follows it
             settled = await parts.adoption.settle_former(
                 session, self._spool.find_former, written=lambda: parts.delivery.written
             )

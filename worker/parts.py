@@ -333,7 +333,7 @@ class Parts:
         self.adoption = Adoption(
             client=self._client, keys=self.keys, identity=self._identity, table=self.table, kills=self.kills,
             settlement=self.settlement, follow_ups=self.follow_ups, refusals=self.refusals, store=self._runlog,
-            ending=self.ending, on_lost=events.run_given_up, clock=self._clock,
+            ending=self.ending, on_lost=events.run_given_up, is_clock_off=self._is_clock_off, clock=self._clock,
         )  # fmt: skip
         self.registry = Registry(
             client=self._client, keys=self.keys, identity=self._identity, slots=self.table.slots,

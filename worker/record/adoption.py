@@ -80,6 +80,11 @@ class _StuckFormer:
     """What the record says where there is none."""
 
     @property
+    def is_lost(self) -> bool:
+        """Whether nothing is known of how it ended."""
+        return not self.is_recorded and self.in_spool is None and self.delivered is None
+
+    @property
     def has_to_be_asked_for(self) -> bool:
         """Whether its record is in the log store alone."""
         return self.is_recorded and self.in_spool is None and self.delivered is None
@@ -102,9 +107,13 @@ class Adoption:
         store: RecordFinder,
         ending: EndingRuns,
         on_lost: Callable[[Run], None],
+        is_clock_off: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """``on_lost``: the run has been given up by the steward; whatever of it still runs is to be ended."""
+        """``on_lost``: the run has been given up by the steward; whatever of it still runs is to be ended.
+
+        ``is_clock_off``: whether nothing may be dated now.
+        """
         self._client = client
         self._keys = keys
         self._identity = identity
@@ -116,11 +125,13 @@ class Adoption:
         self._store = store
         self._ending = ending
         self._on_lost = on_lost
+        self._is_clock_off = is_clock_off
         self._clock = clock
         self._session: Session | None = None
         self._kept: dict[RunId, _StuckFormer] = {}
         self._over: dict[RunId, _StuckFormer] = {}
-        """Those of which nothing is left: to be settled, once the log store has shown what became of them."""
+        """Those of which nothing is left: to be settled, once the log store has shown what became of them, and once
+        the clock may date those that are lost."""
         self._one_at_a_time = asyncio.Lock()
         """Of taking these over and settling them: each counts on the revision of the run key."""
         self._written: Callable[[], int] = lambda: 0
@@ -218,7 +229,8 @@ class Adoption:
                     (self._kept if is_ending else self._over)[one.run_id] = kept
                     await self._keep(one.run_id, kept, session)
                     return
-                await self._settle_one(one, in_its_spool, found)  # or the steward was first
+                if not await self._settle_one(one, in_its_spool, found) and kept.is_lost:
+                    self._over[one.run_id] = kept  # the clock is off, or the steward was first: looked at again
             except EtcdRefusedError as error:
                 if not is_for_good(error):
                     raise
@@ -254,7 +266,8 @@ class Adoption:
             kept = [
                 partial(self._keep, run_id, one, session)
                 for run_id, one in (self._kept | self._over).items()
-                if one.former.entry.session != session.id
+                # Of what is lost nothing goes on: a steward whose clock is right may settle it first.
+                if one.former.entry.session != session.id and (run_id in self._kept or not one.is_lost)
             ]  # fmt: skip
             await _at_once(kept)
 
@@ -338,12 +351,13 @@ class Adoption:
         return LeftRun.read(former.run_id, former.entry, former.kv, lock)
 
     async def _give_up(self, former: _Former, why: str) -> bool:
-        """False: its key or its lock is not as it was."""
-        run_id, entry, kv = former.run_id, former.entry, former.kv
+        """False: its key or its lock is not as it was, or the clock is off."""
+        run_id, entry, kv, now_ms = former.run_id, former.entry, former.kv, self._clock.wall_ms()
+        if self._is_clock_off():
+            return False
         command, labels = await read_command(self._client, self._keys, run_id, entry)
         record = lost_record(
-            run_id, entry, fence=kv.create_revision, reason=why, now_ms=self._clock.wall_ms(),
-            command=command, labels=labels,
+            run_id, entry, fence=kv.create_revision, reason=why, now_ms=now_ms, command=command, labels=labels,
         )  # fmt: skip
         final = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
         left = await self._left(former)

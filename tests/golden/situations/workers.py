@@ -218,7 +218,8 @@ async def run_is_taken_over_under_a_new_session(stage: Stage) -> None:
         adoption = Adoption(
             client=shop.client, keys=shop.keys, identity=ME, table=shop.table, kills=shop.kills,
             settlement=shop.settlement, follow_ups=FollowUpReader(shop.client, shop.keys, shop.catalog),
-            refusals=shop.refusals, store=NothingStored(), ending=shop.ending, on_lost=lambda _: None, clock=shop.clock,
+            refusals=shop.refusals, store=NothingStored(), ending=shop.ending, on_lost=lambda _: None,
+            is_clock_off=lambda: False, clock=shop.clock,
         )  # fmt: skip
         async with stage.session(shop.client) as session, stage.recorded():
             await adoption.readopt(session)

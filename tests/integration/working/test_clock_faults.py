@@ -232,6 +232,32 @@ async def test_clock_that_is_set_while_a_session_opens_moves_no_mark_of_its_own_
         assert began_ms <= decode_mark(mark.value) <= SystemClock().wall_ms()
 
 
+async def test_lost_run_of_a_former_life_waits_for_a_clock_by_which_it_and_what_follows_may_be_dated(
+    place: Place, world: World
+) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    await say_clocks(world.etcd, world.keys)
+    job = await world.save(after="600s")
+    (place.directory / "w1").mkdir()
+    (place.directory / "w1" / "instance").write_text("inst")
+    left = await world.open_run(worker="w1", instance="inst", lost_after_ms=300_000, revision=job.mod_revision)
+    clock = OffClock(7_200_000)
+    async with working(place, clock=clock) as worker:
+        await wait_until(lambda: worker.parts.clock_check.awaited is not None, description="it waits for a comparison")
+        assert await world.etcd.get(left.key) == left
+        await say(world, worker, 7_200_000)
+        await wait_until(lambda: worker.parts.scheduler.session is not None, description="it would decide by now")
+        assert await world.etcd.get(left.key) == left, "not under the new session: a steward may settle it"
+        clock.offset_ms = 0
+        worker.parts.clock_watch.look()
+        await say(world, worker, 0)
+        record = await world.record(world.keys.run_of(left.key))
+        assert (record["reason"], record["endTime"] <= SystemClock().wall_ms()) == ("worker restarted", True)
+        link = await world.link()
+        assert link is not None
+        assert link.plan_ms <= SystemClock().wall_ms() + 600_000
+
+
 async def test_garbage_in_the_comparison_is_set_aside_once(
     place: Place, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
