@@ -20,12 +20,14 @@ from pymongo.errors import BulkWriteError, OperationFailure
 
 from common.errors import ForbiddenError
 from common.notices.events import Event
-from common.runlog.client import Document, faults_of
+from common.runlog.client import Client, Document, asking, faults_of
 from common.runlog.documents import storable, to_bson
 
 _log = logging.getLogger(__name__)
 
-MOST_EVENTS: Final = 500
+_READ_SECONDS: Final = 5.0
+_WRITE_SECONDS: Final = 30.0
+_MOST_EVENTS: Final = 500
 _A_BATCH: Final = 20
 _MOST_CHARACTERS: Final = 1_000_000
 """Of the labels of a document's events: they alone have no small limit of their own."""
@@ -63,7 +65,7 @@ def _parts(events: Iterable[Event]) -> Iterator[list[Event]]:
     characters = 0
     for event in events:
         own = sum(len(label) + len(value) for label, value in event.labels.items())
-        if some and (len(some) == MOST_EVENTS or characters + own > _MOST_CHARACTERS):
+        if some and (len(some) == _MOST_EVENTS or characters + own > _MOST_CHARACTERS):
             yield some
             some, characters = [], 0
         some.append(event)
@@ -73,48 +75,57 @@ def _parts(events: Iterable[Event]) -> Iterator[list[Event]]:
 
 
 class Outbox:
-    """The collection; to be used within `asking`, which bounds each call."""
+    """The collection. Every call ends within its deadline, as UnavailableError where the store did not do it."""
 
-    def __init__(self, collection: AsyncCollection[Document]) -> None:
+    def __init__(self, client: Client, collection: AsyncCollection[Document]) -> None:
+        self._client = client
         self._collection = collection
 
-    async def put(self, documents: Sequence[OutboxDocument]) -> None:
-        """All of them are there; one that was there already stays as it is. ForbiddenError: this user may not."""
-        sent = [
-            to_bson(storable({"_id": one.id, "events": [event.to_document() for event in one.events]}))
-            for one in documents
-        ]
-        try:
-            await self._collection.insert_many(sent, ordered=False)
-        except OperationFailure as error:
-            if error.code == _UNAUTHORIZED:
-                raise ForbiddenError(
-                    "the log store lets this user not write the collection `outbox`: give it that right"
-                ) from error
-            if not isinstance(error, BulkWriteError):
-                raise
-            for place, why in faults_of(error.details, len(sent)).refused.items():
-                extra = {"action": "outbox.refused", "id": documents[place].id, "why": why}
-                _log.error("the log store does not take what is to be told: %s", why, extra=extra)
+    async def put(self, documents: Sequence[OutboxDocument], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
+        """Notices are made of these, some time; one that is there already stays as it is. ForbiddenError: this user
+        may not.
+        """
+        async with asking(self._client, deadline_seconds):
+            sent = [
+                to_bson(storable({"_id": one.id, "events": [event.to_document() for event in one.events]}))
+                for one in documents
+            ]
+            try:
+                await self._collection.insert_many(sent, ordered=False)
+            except OperationFailure as error:
+                if error.code == _UNAUTHORIZED:
+                    raise ForbiddenError(
+                        "the log store lets this user not write the collection `outbox`: give it that right"
+                    ) from error
+                if not isinstance(error, BulkWriteError):
+                    raise
+                for place, why in faults_of(error.details, len(sent)).refused.items():
+                    extra = {"action": "outbox.refused", "id": documents[place].id, "why": why}
+                    _log.error("the log store does not take what is to be told: %s", why, extra=extra)
 
-    async def read(self, limit: int, most_events: int) -> list[OutboxDocument]:
-        """The oldest ones, none behind that with which there are so many events.
+    async def read(
+        self, limit: int, *, most_events: int = _MOST_EVENTS, deadline_seconds: float = _READ_SECONDS
+    ) -> list[OutboxDocument]:
+        """What notices are to be made of, oldest first: so many documents at most, and none behind that with which
+        there are so many events.
 
         What in them is no event, or one of a later version, is left out and logged.
         """
         documents: list[OutboxDocument] = []
-        found = self._collection.find({}, sort=[("_id", pymongo.ASCENDING)], limit=limit, batch_size=_A_BATCH)
-        async for document in found:
-            documents.append(_read(document))
-            most_events -= len(documents[-1].events)
-            if most_events <= 0:
-                break
+        async with asking(self._client, deadline_seconds):
+            found = self._collection.find({}, sort=[("_id", pymongo.ASCENDING)], limit=limit, batch_size=_A_BATCH)
+            async for document in found:
+                documents.append(_read(document))
+                most_events -= len(documents[-1].events)
+                if most_events <= 0:
+                    break
         return documents
 
-    async def delete(self, ids: Sequence[str]) -> None:
-        """They are gone; it may be repeated."""
-        if ids:
-            await self._collection.delete_many({"_id": {"$in": list(ids)}})
+    async def delete(self, ids: Sequence[str], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
+        """Notices have been made of these; it may be repeated."""
+        async with asking(self._client, deadline_seconds):
+            if ids:
+                await self._collection.delete_many({"_id": {"$in": list(ids)}})
 
 
 def _read(document: Document) -> OutboxDocument:

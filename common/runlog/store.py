@@ -27,7 +27,6 @@ from common.jobs.job import MAX_OUTPUT_LIMIT_BYTES
 from common.notices.alerts import CameTo
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
-from common.protocol.saved_job import JobVersion
 from common.runlog.alerts import Alerts
 from common.runlog.audit import AuditEntries, AuditFilter, AuditPage, KeptEntry
 from common.runlog.client import (
@@ -53,12 +52,12 @@ from common.runlog.last import (
     results_in,
 )
 from common.runlog.notices import Notices
-from common.runlog.outbox import MOST_EVENTS, Outbox, OutboxDocument
+from common.runlog.outbox import Outbox
 from common.runlog.pages import WALK, PagePlan, Range, RunFilter, RunPage, plan_page
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DAY_MS, Counts, SpanCounts, Statistics
 from common.runlog.tails import TailStore
-from common.runlog.versions import MOST_MS, Versions
+from common.runlog.versions import Versions
 from common.verdicts import Verdict
 
 _log = logging.getLogger(__name__)
@@ -119,7 +118,8 @@ class RunLog:
         self._jobs: AsyncCollection[Document] = store.get_collection("last")
         self._last = LastResults(self._jobs)
         self._removal = Removal(self._log, self._jobs, store.get_collection("retention"))
-        self._versions = Versions(store.get_collection("versions"))
+        self.versions = Versions(self._client, store.get_collection("versions"))
+        """What jobs were."""
         self._audit = AuditEntries(store.get_collection("audit"))
         self.notices = Notices(self._client, store)
         """What is sent to people, and how far each channel is."""
@@ -132,7 +132,8 @@ class RunLog:
             ),
         )
         """What runs print while a user looks."""
-        self._outbox = Outbox(store.get_collection("outbox"))
+        self.outbox = Outbox(self._client, store.get_collection("outbox"))
+        """What records tell, until notices are made of it."""
         self._statistics = Statistics(store.get_collection("statistics"), self._log)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
@@ -274,25 +275,6 @@ class RunLog:
         for start in range(0, len(wanted), _JOBS_A_WRITE):
             async with asking(self._client, deadline_seconds):
                 await self._last.advance(wanted[start : start + _JOBS_A_WRITE])
-
-    async def put_outbox(
-        self, documents: Sequence[OutboxDocument], *, deadline_seconds: float = _WRITE_SECONDS
-    ) -> None:
-        """Notices are made of these, some time; may be repeated."""
-        async with asking(self._client, deadline_seconds):
-            await self._outbox.put(documents)
-
-    async def read_outbox(
-        self, limit: int, *, most_events: int = MOST_EVENTS, deadline_seconds: float = _READ_SECONDS
-    ) -> list[OutboxDocument]:
-        """What notices are to be made of, oldest first; so many documents at most, or those with so many events."""
-        async with asking(self._client, deadline_seconds):
-            return await self._outbox.read(limit, most_events)
-
-    async def delete_outbox(self, ids: Sequence[str], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
-        """Notices have been made of these; may be repeated."""
-        async with asking(self._client, deadline_seconds):
-            await self._outbox.delete(ids)
 
     async def find(self, run_ids: Iterable[RunId], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, RunRecord]:
         """The records of these runs that are there for good, without their output, by run id as a string.
@@ -470,33 +452,6 @@ class RunLog:
         """The keys of those of these jobs that have one, by job."""
         async with asking(self._client, deadline_seconds):
             return await self._last.keys(by, jobs)
-
-    async def put_versions(
-        self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS
-    ) -> dict[int, str]:
-        """These former specs are stored, and of each job no more than the newest 50; may be repeated.
-
-        Those that the store does not take: their places among them, and why.
-        """
-        async with asking(self._client, deadline_seconds):
-            return await self._versions.put(versions)
-
-    async def versions(self, job: str, *, limit: int = 50, deadline_seconds: float = _READ_SECONDS) -> list[JobVersion]:
-        """The job's former specs, newest first."""
-        async with asking(self._client, deadline_seconds):
-            return await self._versions.newest(job, limit)
-
-    async def prepare_versions(self, *, deadline_seconds: float = _READ_SECONDS) -> None:
-        """The index on former specs exists; workers have no rights on that collection."""
-        async with asking(self._client, deadline_seconds):
-            await self._versions.prepare()
-
-    async def deleted_jobs(
-        self, *, limit: int, until_ms: int = MOST_MS, deadline_seconds: float = _READ_SECONDS
-    ) -> list[JobVersion]:
-        """The last specs of the jobs that were deleted last, up to then, newest first; some may be there again."""
-        async with asking(self._client, deadline_seconds):
-            return await self._versions.deleted(limit, until_ms)
 
     async def prepare_audit(self, *, deadline_seconds: float = _READ_SECONDS) -> None:
         """The audit's indexes exist; apart from the others, as workers have no rights on that collection."""

@@ -18,26 +18,30 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from common.protocol.saved_job import EditKind, JobVersion
 from common.protocol.values import MALFORMED, brief
-from common.runlog.client import Document, bulk
+from common.runlog.client import Client, Document, asking, bulk
 from common.runlog.documents import to_bson
 
 _log = logging.getLogger(__name__)
 
+_READ_SECONDS: Final = 5.0
+_WRITE_SECONDS: Final = 30.0
 KEPT: Final = 50
 _DELETED: Final = "deletedMs"
-MOST_MS: Final = 1 << 53
+_MOST_MS: Final = 1 << 53
 """Behind every deletion."""
 
 
 class Versions:
-    """The collection; to be used within `asking`, which bounds each call."""
+    """The collection. Every call ends within its deadline, as UnavailableError where the store did not do it."""
 
-    def __init__(self, collection: AsyncCollection[Document]) -> None:
+    def __init__(self, client: Client, collection: AsyncCollection[Document]) -> None:
+        self._client = client
         self._collection = collection
 
     async def prepare(self) -> None:
-        """The index is there."""
-        await self._collection.create_indexes([IndexModel([(_DELETED, pymongo.DESCENDING)])])
+        """The index is there; workers have no rights on this collection."""
+        async with asking(self._client, _READ_SECONDS):
+            await self._collection.create_indexes([IndexModel([(_DELETED, pymongo.DESCENDING)])])
 
     async def put(self, versions: Sequence[JobVersion]) -> dict[int, str]:
         """Every version is stored, but for those that the store does not take: their places in the list, and why.
@@ -47,32 +51,37 @@ class Versions:
         refused: dict[int, str] = {}
         places: list[int] = []
         replacements: list[ReplaceOne[Document]] = []
-        for place, version in enumerate(versions):
-            try:
-                replacements.append(ReplaceOne({"_id": _id(version)}, to_bson(_document(version)), upsert=True))
-                places.append(place)
-            except ValueError as error:
-                refused[place] = str(error)
-        if replacements:
-            _, faults = await bulk(self._collection, replacements)
-            refused |= {places[index]: why for index, why in faults.refused.items()}
-        for job in {versions[place].job for place in places}:
-            stored = self._collection.find(_all_of(job), {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT)
-            old = [document["_id"] for document in await stored.to_list()]
-            if old:
-                await self._collection.bulk_write([DeleteOne({"_id": one}) for one in old], ordered=False)
+        async with asking(self._client, _WRITE_SECONDS):
+            for place, version in enumerate(versions):
+                try:
+                    replacements.append(ReplaceOne({"_id": _id(version)}, to_bson(_document(version)), upsert=True))
+                    places.append(place)
+                except ValueError as error:
+                    refused[place] = str(error)
+            if replacements:
+                _, faults = await bulk(self._collection, replacements)
+                refused |= {places[index]: why for index, why in faults.refused.items()}
+            for job in {versions[place].job for place in places}:
+                stored = self._collection.find(_all_of(job), {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT)
+                old = [document["_id"] for document in await stored.to_list()]
+                if old:
+                    await self._collection.bulk_write([DeleteOne({"_id": one}) for one in old], ordered=False)
         return refused
 
-    async def newest(self, job: str, limit: int) -> list[JobVersion]:
+    async def newest(self, job: str, *, limit: int = KEPT, deadline_seconds: float = _READ_SECONDS) -> list[JobVersion]:
         """The job's versions, newest first."""
-        cursor = self._collection.find(_all_of(job), sort=[("_id", -1)], limit=limit, batch_size=limit)
-        return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
+        return await self._found(_all_of(job), "_id", limit, deadline_seconds)
 
-    async def deleted(self, limit: int, until_ms: int) -> list[JobVersion]:
+    async def deleted(
+        self, *, limit: int, until_ms: int = _MOST_MS, deadline_seconds: float = _READ_SECONDS
+    ) -> list[JobVersion]:
         """The last specs of the jobs that were deleted last, up to then, newest first; some may be there again."""
-        until = {_DELETED: {"$gt": 0, "$lte": until_ms}}
-        cursor = self._collection.find(until, sort=[(_DELETED, -1)], limit=limit, batch_size=limit)
-        return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
+        return await self._found({_DELETED: {"$gt": 0, "$lte": until_ms}}, _DELETED, limit, deadline_seconds)
+
+    async def _found(self, selector: Document, by: str, limit: int, deadline_seconds: float) -> list[JobVersion]:
+        async with asking(self._client, deadline_seconds):
+            cursor = self._collection.find(selector, sort=[(by, -1)], limit=limit, batch_size=limit)
+            return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
 
 
 def _of(job: str) -> str:

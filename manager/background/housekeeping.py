@@ -116,7 +116,7 @@ class Housekeeping:
     async def _tell(self, documents: Sequence[OutboxDocument]) -> None:
         if documents:
             try:
-                await self._runlog.put_outbox(documents)
+                await self._runlog.outbox.put(documents)
             except ForbiddenError as error:
                 _log.error("nothing is told of these records: %s", error, extra={"action": "outbox.forbidden"})
 

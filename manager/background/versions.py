@@ -74,7 +74,7 @@ class Versions:
     async def of(self, job: str) -> list[JobVersion]:
         """The former specs of a job, newest first. UnavailableError: not all of them can be read now."""
         pending = [one.version async for one in self._pending(f"{self._keys.versions}{job}/")]
-        stored = await self._runlog.versions(job, limit=KEPT, deadline_seconds=self._deadline_s)
+        stored = await self._runlog.versions.newest(job, limit=KEPT, deadline_seconds=self._deadline_s)
         by_key = {(one.ended_ms, one.revision): one for one in (*stored, *pending)}
         return [by_key[key] for key in sorted(by_key, reverse=True)][:KEPT]
 
@@ -85,7 +85,7 @@ class Versions:
         be read now.
         """
         until = {} if behind is None else {"until_ms": behind[0]}
-        stored = await self._runlog.deleted_jobs(limit=limit, deadline_seconds=self._deadline_s, **until)
+        stored = await self._runlog.versions.deleted(limit=limit, deadline_seconds=self._deadline_s, **until)
         pending = [one.version async for one in self._pending(self._keys.versions)]
         least_ms = stored[-1].ended_ms if len(stored) == limit else 0
         both = [*stored, *(one for one in pending if one.ended_with is EditKind.DELETE and one.ended_ms >= least_ms)]
@@ -108,7 +108,7 @@ class Versions:
                 _log.debug("former specs stay in etcd for now: %s", error, extra={"action": "versions.waiting"})
             if not prepared:
                 with suppress(UnavailableError):
-                    await self._runlog.prepare_versions()
+                    await self._runlog.versions.prepare()
                     prepared = True
             try:
                 async with asyncio.timeout(_LOOK_EVERY_S):
@@ -136,7 +136,7 @@ class Versions:
 
     async def _move(self, batch: Sequence[_Pending]) -> int:
         """Into the log store, then out of etcd; may be repeated as a whole. How many the log store refuses."""
-        refused = await self._runlog.put_versions([one.version for one in batch])
+        refused = await self._runlog.versions.put([one.version for one in batch])
         for place, one in enumerate(batch):
             if place in refused:
                 _set_aside(one.kv, refused[place])

@@ -238,8 +238,8 @@ class Term:
     async def turn(self) -> float:
         """Do what there is to be done; how many seconds the next turn may wait. UnavailableError, TermOverError."""
         if not self._has_backlog and (found := await self._look()):
-            await self._runlog.put_outbox(outbox_documents(found, self._system.now_ms()))
-        documents = await self._runlog.read_outbox(_DOCUMENTS, most_events=_EVENTS)
+            await self._runlog.outbox.put(outbox_documents(found, self._system.now_ms()))
+        documents = await self._runlog.outbox.read(_DOCUMENTS, most_events=_EVENTS)
         ready = self._settling.settled(documents)
         is_full = len(documents) == _DOCUMENTS or sum(len(one.events) for one in documents) >= _EVENTS
         self._has_backlog = is_full and bool(ready)
@@ -302,7 +302,7 @@ class Term:
                     await asyncio.sleep(0)
             notices += notices_of(document.id, tells, settings.now_ms)
         await self._write(notices, changed)
-        await self._runlog.delete_outbox([document.id for document in documents])
+        await self._runlog.outbox.delete([document.id for document in documents])
         return len(changed)
 
     async def _write(self, notices: Sequence[Notice], changed: Mapping[int, Sequence[Alert]]) -> None:

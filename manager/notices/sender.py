@@ -277,7 +277,7 @@ class Sender:
         if noted.failing != state.failing or (kind and outcome.state is NoticeState.FAILED):
             documents = outbox_documents([_event_of(noted, outcome)], outcome.at_ms)
             try:
-                await _surely(partial(self._runlog.put_outbox, documents))
+                await _surely(partial(self._runlog.outbox.put, documents))
             except ForbiddenError as error:  # a message is not sent again and again for want of a right
                 extra = {"action": "outbox.forbidden", "channel": state.channel}
                 _log.error("whether channel %s fails is not told: %s", state.channel, error, extra=extra)

@@ -92,6 +92,6 @@ class AlertBoard:
         return {name: counts for name, counts in (await self._channels.get()).items() if self._exists(name)}
 
     async def _look(self) -> Waiting:
-        notices, first = await self._runlog.notices.counts(), await self._runlog.read_outbox(1)
+        notices, first = await self._runlog.notices.counts(), await self._runlog.outbox.read(1)
         oldest = [*([] if notices.oldest_ms is None else [notices.oldest_ms]), *(one.made_ms for one in first)]
         return Waiting(notices=notices, channels=await self.by_channel(), oldest_ms=min(oldest, default=None))

@@ -41,11 +41,11 @@ async def _fail(story: Story) -> None:
     failures = [record(job=f"job-{number}", status=Verdict.FAILED) for number in range(_JOBS)]
     await story.runlog.write(failures)
     for one in failures:
-        await story.runlog.put_outbox(outbox_documents(events_of(one), wall_ms()))
+        await story.runlog.outbox.put(outbox_documents(events_of(one), wall_ms()))
 
 
 async def _has_taken_all(story: Story) -> bool:
-    return not await story.runlog.read_outbox(1)
+    return not await story.runlog.outbox.read(1)
 
 
 def _told(story: Story) -> int:

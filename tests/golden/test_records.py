@@ -174,7 +174,7 @@ async def test_former_spec_of_a_job(stage: Stage) -> None:
         ended_ms=NOON + 1000, ended_by="you", ended_with=EditKind.PAUSE,
     )  # fmt: skip
     async with stage.world() as world:
-        await world.runlog.put_versions([version])
+        await world.runlog.versions.put([version])
         check(file_of("former spec"), documents(stage, world.place.database, "versions"))
 
 

@@ -29,8 +29,9 @@ class _Looks(FakeClock):
 class _Store:
     def __init__(self) -> None:
         self.told: list[EventKind] = []
+        self.outbox = self
 
-    async def put_outbox(self, documents: list[OutboxDocument]) -> None:
+    async def put(self, documents: list[OutboxDocument]) -> None:
         self.told += [event.kind for one in documents for event in one.events]
 
 

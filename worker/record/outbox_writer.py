@@ -264,7 +264,7 @@ class OutboxWriter:
             failpoints.hit("before_outbox")
         for pause_s in _pauses() if documents else ():
             try:
-                await self._store.put_outbox(documents)
+                await self._store.outbox.put(documents)
                 self.problem = None
                 break
             except ForbiddenError as error:  # the spool is not to fill up for ever, for want of a right

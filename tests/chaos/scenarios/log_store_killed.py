@@ -56,7 +56,7 @@ class Writing:
                 await self._runlog.write(batch)
                 self.records |= {str(one.run_id): one for one in batch}
                 told = outbox_documents([event for one in batch for event in events_of(one)], batch[0].plan_ms)
-                await self._runlog.put_outbox(told)
+                await self._runlog.outbox.put(told)
                 self.documents |= {one.id: one.events for one in told}
                 self.told += len(told)
 
@@ -66,11 +66,11 @@ class Writing:
         looked_at = {name: self.records[name] for name in (*new, *old)}
         found = await self._runlog.find([one.run_id for one in looked_at.values()], deadline_seconds=_READ_S)
         wrong = [name for name, one in looked_at.items() if name not in found or found[name].err != one.err]
-        told = await self._runlog.read_outbox(1 << 30, most_events=1 << 60, deadline_seconds=_READ_S)
+        told = await self._runlog.outbox.read(1 << 30, most_events=1 << 60, deadline_seconds=_READ_S)
         there = {one.id: one.events for one in told}
         wrong += [name for name, events in self.documents.items() if there.get(name) != events]
         self._seen, self.documents = len(self.records), {}
-        await self._runlog.delete_outbox([*there], deadline_seconds=_READ_S)
+        await self._runlog.outbox.delete([*there], deadline_seconds=_READ_S)
         return wrong
 
     def _unseen(self, names: Iterable[str]) -> Iterable[str]:

@@ -20,18 +20,18 @@ def event(number: int, **changes: Any) -> Event:
 async def test_document_is_there_once_however_often_it_is_put(runlog: RunLog) -> None:
     first, second = outbox_documents([event(0)], PLAN_0_MS), outbox_documents([event(1)], PLAN_0_MS)
     for documents in (first, second, [*first, *second]):
-        await runlog.put_outbox(documents)
-    assert await runlog.read_outbox(10) == [*first, *second]
-    assert await runlog.read_outbox(1) == first
+        await runlog.outbox.put(documents)
+    assert await runlog.outbox.read(10) == [*first, *second]
+    assert await runlog.outbox.read(1) == first
     for _ in range(2):
-        await runlog.delete_outbox([first[0].id])
-    assert await runlog.read_outbox(10) == second
+        await runlog.outbox.delete([first[0].id])
+    assert await runlog.outbox.read(10) == second
 
 
 async def test_older_ones_come_first_whoever_has_put_them(runlog: RunLog) -> None:
     ids = [f"outbox/{1_000_000 - number:016d}/writer/0" for number in range(30)]
-    await runlog.put_outbox([OutboxDocument(id=one, events=(event(0),)) for one in ids])
-    assert [one.id for one in await runlog.read_outbox(100)] == sorted(ids)
+    await runlog.outbox.put([OutboxDocument(id=one, events=(event(0),)) for one in ids])
+    assert [one.id for one in await runlog.outbox.read(100)] == sorted(ids)
 
 
 async def test_many_events_are_spread_over_documents_that_the_store_takes(runlog: RunLog) -> None:
@@ -39,28 +39,28 @@ async def test_many_events_are_spread_over_documents_that_the_store_takes(runlog
     short = [event(number, reason="x" * 500, err="x" * 500) for number in range(1_100)]
     documents = outbox_documents([*long, *short], PLAN_0_MS)
     assert max(len(one.events) for one in documents) == 500
-    await runlog.put_outbox(documents)
+    await runlog.outbox.put(documents)
     found = []
-    while some := await runlog.read_outbox(100):  # as many at a time as a notifier may hold
+    while some := await runlog.outbox.read(100):  # as many at a time as a notifier may hold
         found += [one for document in some for one in document.events]
-        await runlog.delete_outbox([document.id for document in some])
+        await runlog.outbox.delete([document.id for document in some])
     assert found == [*long, *short]
 
 
 async def test_no_characters_keep_an_event_from_being_told(runlog: RunLog) -> None:
-    await runlog.put_outbox(outbox_documents([event(0, err="\ud800", labels={"a": "007", "b.$c": "2026-01-01"})], 1))
-    [document] = await runlog.read_outbox(1)
+    await runlog.outbox.put(outbox_documents([event(0, err="\ud800", labels={"a": "007", "b.$c": "2026-01-01"})], 1))
+    [document] = await runlog.outbox.read(1)
     assert (document.events[0].err, document.events[0].labels) == ("?", {"a": "007", "b.$c": "2026-01-01"})
 
 
 async def test_what_is_none_of_ours_is_left_out_and_logged(runlog: RunLog, caplog: pytest.LogCaptureFixture) -> None:
     good = event(0)
-    await runlog._outbox._collection.insert_many([
+    await runlog.outbox._collection.insert_many([
         {"_id": "outbox/1", "events": [good.to_document(), {"kind": "of-a-later-version", "atMs": 1}, 5]},
         {"_id": "outbox/2", "events": "none"}, {"_id": "outbox/3"},
     ])  # fmt: skip
     with caplog.at_level(logging.ERROR):
-        found = await runlog.read_outbox(10)
+        found = await runlog.outbox.read(10)
     assert [(one.id, one.events) for one in found] == [("outbox/1", (good,)), ("outbox/2", ()), ("outbox/3", ())]
     assert "has what is no event" in caplog.text
 

@@ -148,7 +148,7 @@ async def test_a_record_that_is_too_large_with_the_mark_of_being_late_is_rejecte
 
 async def test_nothing_is_taken_for_written_that_a_majority_has_not_on_its_disks(runlog: RunLog) -> None:
     written = (
-        runlog._log, runlog._jobs, runlog._statistics._collection, runlog._versions._collection,
+        runlog._log, runlog._jobs, runlog._statistics._collection, runlog.versions._collection,
         runlog._removal._log, runlog._removal._last, runlog._removal._state,
     )  # fmt: skip
     assert [one.write_concern.document for one in written] == [{"w": "majority", "j": True}] * len(written)

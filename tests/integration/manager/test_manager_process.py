@@ -172,7 +172,7 @@ async def test_notifier_of_its_own_tells_and_listens_nowhere(place: Place, tmp_p
         async with EtcdClient([place.etcd]) as etcd, RunLog(place.log_store, database=place.database) as runlog:
             rule = RULE.read({"labels": "all", "to": ["ops"]})
             await etcd.put(place.keys.rule("all"), RULE.to_json(Stored(record=rule)))
-            await runlog.put_outbox(outbox_documents([Event(kind=EventKind.FAILED, at_ms=1, job="report")], 1))
+            await runlog.outbox.put(outbox_documents([Event(kind=EventKind.FAILED, at_ms=1, job="report")], 1))
 
             async def is_told() -> bool:
                 return bool((await runlog.notices.page()).items)

@@ -100,7 +100,7 @@ async def test_versions_go_into_the_log_store_and_out_of_etcd(working_manager: M
     assert len(items) == 51  # the current one and 50 former ones
     oldest = await working_manager.get(f"{_VERSIONS}/{items[-1]['revision']}")
     assert oldest["spec"]["command"] == "echo 9"
-    stored = await working_manager.runlog.versions("j", limit=100)
+    stored = await working_manager.runlog.versions.newest("j", limit=100)
     assert len(stored) == 50
 
 

@@ -79,7 +79,7 @@ class Telling:
         """As a worker delivers: the records, then what they tell."""
         await self.manager.write(records)
         events = [event for one in records for event in events_of(one, tuple(EventKind))]
-        await self.manager.runlog.put_outbox(outbox_documents(events, NOW))
+        await self.manager.runlog.outbox.put(outbox_documents(events, NOW))
 
     async def notices(self) -> list[Notice]:
         """All of them, oldest first."""
@@ -105,7 +105,7 @@ class Telling:
         """All that is in the outbox is told, and what alerts there are is written down."""
 
         async def is_empty() -> bool:
-            return not await self.manager.runlog.read_outbox(1)
+            return not await self.manager.runlog.outbox.read(1)
 
         await wait_until(is_empty, description="the outbox is empty")
 
@@ -272,7 +272,7 @@ async def test_channel_that_fails_and_is_removed_fails_no_longer(here: Telling) 
     await here.manager.etcd.put(key, CHANNEL.to_json(Stored(record=CHANNEL.read(
         {"kind": "webhook", "url": "https://hooks.example.org"}))))  # fmt: skip
     failing = Event(kind=EventKind.NOTICES_FAILING, at_ms=NOW, subject="hook")
-    await here.manager.runlog.put_outbox(outbox_documents([failing], NOW))
+    await here.manager.runlog.outbox.put(outbox_documents([failing], NOW))
     await here.says("ops: system notices-failing")
     await here.manager.etcd.delete(key)
     await here.says("ops: system notices-failing", "ops: recovered recovered")
@@ -316,14 +316,14 @@ async def test_thousand_events_over_a_failover_are_each_in_one_notice(place: Pla
     async with telling(place) as first:
         await first.rule("all", labels="all")
         for one in documents[:100]:
-            await first.manager.runlog.put_outbox([one])
+            await first.manager.runlog.outbox.put([one])
 
         async def has_begun() -> bool:
             return bool(await first.notices())
 
         await wait_until(has_begun, description="the first notices are there", at_most_every_s=0.05)
     async with telling(place) as second:
-        await second.manager.runlog.put_outbox(documents)  # what was told already is delivered again
+        await second.manager.runlog.outbox.put(documents)  # what was told already is delivered again
         await second.has_taken_all()
         notices = await second.notices()
         assert _jobs_told(notices) == Counter({f"job-{number}": 1 for number in range(1000)})
@@ -334,14 +334,14 @@ async def test_crash_between_notices_and_alerts_makes_the_same_notices(place: Pl
     documents = _documents(40, of=10)
     async with telling(place) as first:
         await first.rule("all", labels="all")
-        await first.manager.runlog.put_outbox(documents)
+        await first.manager.runlog.outbox.put(documents)
         await first.has_taken_all()
         before = await first.notices()
     async with managing(place) as between:
         # As it is after such a crash: notices and outbox are there, and the alerts are those before.
         epoch = await between.runlog.alerts.epoch()
         assert await between.runlog.alerts.write(dict.fromkeys(range(BUCKETS), Bucket()), epoch)
-        await between.runlog.put_outbox(documents)
+        await between.runlog.outbox.put(documents)
     async with telling(place) as second:
         await second.has_taken_all()
         assert await second.notices() == before
@@ -368,7 +368,7 @@ async def test_notifier_that_is_replaced_writes_no_alerts_and_leaves_the_outbox_
     for _ in range(3):
         await here.happens(_failed("third"))
     assert await runlog.alerts.read() == before
-    assert {event.job for one in await runlog.read_outbox(10) for event in one.events} == {"second", "third"}
+    assert {event.job for one in await runlog.outbox.read(10) for event in one.events} == {"second", "third"}
 
 
 async def test_notifier_of_an_etcd_that_was_restored_tells_though_a_later_epoch_is_remembered(place: Place) -> None:
@@ -493,7 +493,7 @@ async def test_burst_of_ten_thousand_failures_costs_few_documents_and_no_mutatio
         await here.has_taken_all()
         writes.documents.clear()
         mutations = await _mutations(here)
-        await here.manager.runlog.put_outbox(documents)
+        await here.manager.runlog.outbox.put(documents)
         await here.has_taken_all()
         assert await _mutations(here) - mutations <= 1
         assert sum(notice.total for notice in await here.notices()) == len(jobs)

@@ -131,7 +131,7 @@ async def test_command_is_not_that_of_a_version_before_a_restore_of_etcd_which_h
     run = RunId.planned("j", now)
     await manager.etcd.put(manager.keys.run(run), replace(open_entry(now), revision=7).to_json())
     for versions, expected in (([before], None), ([before, after], "echo after")):
-        await manager.runlog.put_versions(versions)
+        await manager.runlog.versions.put(versions)
         assert (await manager.get(f"{RUNS}/{quoted(run)}")).get("command") == expected
 
 

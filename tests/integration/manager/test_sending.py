@@ -27,8 +27,8 @@ from common.notices.notice import AlertedEvent, Notice, NoticeKind, NoticeState,
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
 from common.protocol.saved_job import SavedJob
-from common.runlog import RunLog
 from common.runlog.notices import KEPT_MS
+from common.runlog.outbox import Outbox
 from common.verdicts import EventKind, Verdict
 from manager.notices.email import Email
 from manager.notices.ways import ChannelSecrets, PutOffError, Tls
@@ -182,7 +182,7 @@ async def test_a_recipient_that_has_it_does_not_get_it_again(here: Sending, mail
     await here.until(NoticeState.SENT, failed(), error="no@example.org: 550 who?")
     assert [mail.recipients for mail in mail_server.mails] == [["ann@example.org"], ["full@example.org"]]
     assert {mail.id for mail in mail_server.mails} == {failed().id}
-    (event,) = [event for one in await here.manager.runlog.read_outbox(10) for event in one.events]
+    (event,) = [event for one in await here.manager.runlog.outbox.read(10) for event in one.events]
     assert (event.kind, event.subject, event.reason) == (EventKind.NOTICES_FAILING, "ops", "no@example.org: 550 who?")
 
 
@@ -212,7 +212,7 @@ async def test_a_refusal_ends_at_once_is_an_event_and_can_be_sent_again(here: Se
     await here.later(10)
     await here.until(NoticeState.SENT, failed())
     assert [mail.id for mail in mail_server.mails] == [f"{failed().id}-1"]
-    events = [event for one in await here.manager.runlog.read_outbox(10) for event in one.events]
+    events = [event for one in await here.manager.runlog.outbox.read(10) for event in one.events]
     assert [(event.kind, event.subject) for event in events] == [
         (EventKind.NOTICES_FAILING, "ops"), (EventKind.RECOVERED, "notices-failing/ops"),
     ]  # fmt: skip
@@ -224,7 +224,7 @@ async def test_a_message_is_not_sent_for_ever_where_the_log_store_takes_no_event
     async def forbidden(*_: object) -> None:
         raise ForbiddenError("not the collection outbox")
 
-    monkeypatch.setattr(RunLog, "put_outbox", forbidden)
+    monkeypatch.setattr(Outbox, "put", forbidden)
     mail_server.answers = {"DATA": "554 spam"}
     await here.mails_to(mail_server)
     await here.put(failed())

@@ -359,7 +359,7 @@ async def test_ended_run_of_a_former_life_waits_for_a_log_store_that_does_not_an
             await wait_until(lambda: worker.parts.spool.pending == 0, description="all is delivered")
     record = await world.record(run_id)
     assert (record["status"], record.get("late", False)) == ("success", False)
-    assert await world.runlog.read_outbox(10) == []
+    assert await world.runlog.outbox.read(10) == []
     assert await world.requests() == []
 
 

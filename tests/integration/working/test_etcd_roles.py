@@ -224,6 +224,6 @@ async def test_worker_whose_role_may_not_read_rules_goes_on_and_tells_problems(
         run = await world.ask(job, SystemClock().wall_ms())
 
         async def told() -> bool:
-            return [str(run)] == [one.run for document in await runlog.read_outbox(9) for one in document.events]
+            return [str(run)] == [one.run for document in await runlog.outbox.read(9) for one in document.events]
 
         await wait_until(told, description="the failure is told")

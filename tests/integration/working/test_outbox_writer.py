@@ -14,7 +14,7 @@ from common.notices.events import Event
 from common.notices.forms import Stored
 from common.notices.rules import RULE, Rule
 from common.protocol.keys import RunId
-from common.runlog import RunLog
+from common.runlog.outbox import Outbox
 from common.verdicts import EventKind
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 
 async def told(world: World) -> list[Event]:
-    return [event for document in await world.runlog.read_outbox(100) for event in document.events]
+    return [event for document in await world.runlog.outbox.read(100) for event in document.events]
 
 
 async def all_told(world: World, count: int) -> list[Event]:
@@ -138,12 +138,12 @@ async def test_fires_that_nobody_could_start_are_told_with_their_reason_and_numb
 async def test_user_of_the_log_store_without_the_right_is_said_and_holds_up_nothing(
     place: Place, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def refuse(self: RunLog, documents: object) -> None:
+    async def refuse(self: Outbox, documents: object) -> None:
         raise ForbiddenError("not this one")
 
     async with working(place) as worker:
         await worker.deciding()
-        monkeypatch.setattr(RunLog, "put_outbox", refuse)
+        monkeypatch.setattr(Outbox, "put", refuse)
         with caplog.at_level(logging.ERROR):
             for number in range(2):
                 await run(world, f"bad-{number}", "false")

@@ -81,7 +81,7 @@ async def all_are_told(world: World, *, least: int) -> dict[str, list[Event]]:
 
     async def told() -> bool:
         events.clear()
-        for document in await world.runlog.read_outbox(1_000):
+        for document in await world.runlog.outbox.read(1_000):
             for event in document.events:
                 events.setdefault(event.run, []).append(event)
         failed = {one["_id"] for one in await world.records("bad") if one["status"] in ("failed", "lost")}

@@ -535,7 +535,7 @@ async def test_attack_deletions_of_hidden_jobs_are_found_in_the_cursors_of_ones_
     """A page looks at some hundred; its cursor names the last of them to nobody."""
     monkeypatch.setattr(versions, "_DELETIONS", 20)
     names = ["ours-late", *(f"hidden-{number}" for number in range(30)), "ours-early"]
-    assert not await world.manager.runlog.put_versions([
+    assert not await world.manager.runlog.versions.put([
         JobVersion(
             job=name, revision=10_000 - number, spec={"name": name, "labels": OURS if "ours" in name else THEIRS},
             saved_ms=1, saved_by="a", ended_ms=10_000 - number, ended_by="a", ended_with=EditKind.DELETE,
