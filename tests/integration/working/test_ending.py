@@ -109,7 +109,8 @@ async def test_killed_run_names_what_is_left_of_it(place: Place, world: World, m
 async def test_daemon_in_a_session_of_its_own_holds_nothing(place: Place, world: World, mount: DeadMount) -> None:
     async with working(place) as worker:
         await worker.deciding()
-        job = await world.save(command=f"setsid cat {mount.directory}/file & sleep 0.1; exit 0")
+        begins = f"setsid sh -c 'rm $0; exec cat {mount.directory}/file' $f & while [ -e $f ]; do sleep 0.01; done"
+        job = await world.save(command=f"f=$(mktemp); {begins}; exit 0")
         run_id = await world.ask(job, SystemClock().wall_ms())
         await wait_until(lambda: mount.taken >= 1, description="the daemon waits in the kernel")
         await settled(world, run_id)
