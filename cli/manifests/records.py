@@ -109,6 +109,8 @@ def by_channels_of_files(
         if isinstance(entry, dict) and isinstance(to := entry.get("to"), str) and to in channels
     }
     mistakes = [one for one in errors if one.get("field") not in named]
+    if any(str(one.get("field")).startswith("labels") for one in mistakes):
+        return mistakes  # which channels the job may name is known once its labels are right
     for field, to in named.items():
         if (channel := channels[to]) is not None and not channel.may_be_used_by(labels):
             message = f"channel {to} may be used by jobs with {spelled(channel.labels or EVERYTHING)} alone"

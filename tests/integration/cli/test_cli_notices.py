@@ -181,6 +181,18 @@ async def test_a_channel_that_may_not_be_named_is_told_before_anything_is_change
     assert (await etcron.ok("channel", "list", "-o", "json")).json == []
 
 
+@pytest.mark.parametrize("labels", ["{team: [dba]}", "{team: 1}"])
+async def test_a_mistake_in_a_jobs_labels_is_told_alone(etcron: Etcron, write: Write, labels: str) -> None:
+    """Whether it may name the channel, which is for jobs with labels, is not known yet."""
+    text = ALL.replace("host: mail", "host: mail, labels: {team: [dba]}").replace(
+        "cronExpr", f"labels: {labels}, cronExpr"
+    )
+    path = write("all.yaml", text)
+    refused = await etcron("job", "apply", "-f", path)
+    assert (refused.status, f"nothing was changed:\n{path}:6: backup: labels" in refused.err) == (5, True)
+    assert "notify" not in refused.err
+
+
 async def test_no_job_is_changed_where_its_rule_is_refused(
     etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
