@@ -29,7 +29,7 @@ class Problem:
     remedy: str
     """What to write instead."""
     may_pass: bool = False
-    """Of a configuration: time may mend it, or somebody elsewhere, and then the same works as it is."""
+    """Of a configuration: time may mend it (an address, a port, the dates of a certificate)."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}; {self.remedy}"

@@ -6,7 +6,6 @@ An etcd of our own is given its one user here: from then on it asks everybody fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from common.errors import ConfigError, EtcdAccessError, EtcdError, Problem, UnavailableError
@@ -28,8 +27,8 @@ async def check_access(client: EtcdClient, needed: Sequence[Permission]) -> None
     except EtcdAccessError as error:
         problem = error.problem
         if "permission denied" in problem.message:  # with the very command that gives it
-            raise _refused(*(await _missing(client, needed) or [problem])) from None
-        raise _refused(problem) from None
+            raise ConfigError(await _missing(client, needed) or [problem]) from None
+        raise ConfigError([problem]) from None
     except UnavailableError:
         # A certificate of etcd's that has expired is renewed there, and then this configuration works as it is.
         if problems := [problem for problem in await client.tls_problems() if problem.field != "etcdTls"]:
@@ -38,12 +37,7 @@ async def check_access(client: EtcdClient, needed: Sequence[Permission]) -> None
         return
     if client.user_is_ignored:
         message = "is set, and etcd asks nobody for a password: whoever reaches it may do anything"
-        raise _refused(Problem(field="etcdUser", message=message, remedy="etcdctl auth enable, or take it out"))
-
-
-def _refused(*problems: Problem) -> ConfigError:
-    """Users and roles may yet be made at etcd, and then this configuration works as it is."""
-    return ConfigError([replace(problem, may_pass=True) for problem in problems])
+        raise ConfigError([Problem(field="etcdUser", message=message, remedy="etcdctl auth enable, or take it out")])
 
 
 async def _missing(client: EtcdClient, needed: Sequence[Permission]) -> list[Problem]:

@@ -89,15 +89,16 @@ async def test_a_wrong_password_is_a_refusal_that_names_the_key(
         with pytest.raises(EtcdAccessError):
             await client.watch_stream()
     assert "hunter2" not in caplog.text + str(put.value) + repr(put.value) + str(checked.value)
-    assert checked.value.exit_status == 1, "it may be given this one at etcd"
+    assert checked.value.exit_status == 2, "time does not mend it"
 
 
 async def test_without_a_user_the_refusal_says_what_to_set(own_etcd: EtcdServer, admin: Admin) -> None:
     async with client_of(own_etcd, None) as client:
         with pytest.raises(EtcdAccessError, match="set etcdUser"):
             await client.put(KEY, b"")
-        with pytest.raises(ConfigError, match="etcdPasswordFile"):
+        with pytest.raises(ConfigError, match="etcdPasswordFile") as checked:
             await check_access(client, NEEDED)
+    assert checked.value.exit_status == 2
 
 
 async def test_a_user_where_etcd_asks_nobody_is_refused_at_start_and_borne_later(
@@ -124,7 +125,7 @@ async def test_a_missing_permission_is_a_refusal_with_the_command_that_grants_it
     assert await client.get(KEY) is None
     with pytest.raises(ConfigError, match="readwrite --prefix=true /other/") as refused:
         await check_access(client, [Permission(prefix="/other/", may=May.READ_AND_WRITE)])
-    assert (refused.value.problems[0].field, refused.value.exit_status) == ("etcdUser", 1)
+    assert (refused.value.problems[0].field, refused.value.exit_status) == ("etcdUser", 2)
 
 
 @pytest.mark.parametrize("may", ["READ", "WRITE"])
