@@ -182,9 +182,13 @@ class Takeover:
             wait_between_minutes(last_s=60.0)
             self._rewrite(lines, lambda line: line.removeprefix(TAKEN))
         except CommandError as error:
+            if len(paused) < len(jobs) and error.status is ExitStatus.UNAVAILABLE:
+                paused.append(jobs[len(paused)])  # without an answer: it may be
+            if not paused:
+                raise
             raise CommandError(
-                f"{error}\npaused, while their lines are not known to be back in the crontab, so that neither runs "
-                f"them: {', '.join(paused) or 'none'}; run the same command again", error.status,
+                f"{error}\npaused, or not known not to be, while their lines are not known to be back in the crontab, "
+                f"so that neither runs them: {', '.join(paused)}; run the same command again", error.status,
             ) from error  # fmt: skip
         self._note.unlink(missing_ok=True)
         view = self._crons_view()

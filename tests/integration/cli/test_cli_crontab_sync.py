@@ -241,6 +241,29 @@ async def test_a_crontab_that_changes_after_the_pauses_of_a_give_back_is_told_wi
     assert Path(path).read_text() == f"{CRONTAB}# edited\n"
 
 
+@pytest.mark.parametrize(
+    ("status", "idle"),
+    [(ExitStatus.UNAVAILABLE, "neither runs them: nightly-backup; run"), (ExitStatus.NOT_ALLOWED, "")],
+    ids=["no answer", "refused"],
+)
+async def test_a_job_whose_pause_had_no_answer_is_told_as_one_that_may_be_run_by_nobody(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch, status: ExitStatus, idle: str
+) -> None:
+    path = write("tab", CRONTAB)
+    await etcron.ok(*sync(path, "--takeover", "--untested"))
+    taken = Path(path).read_text()
+
+    def fail(*_: Any) -> None:
+        raise CommandError("no", status)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cli.crontab.takeover.Takeover._switch", fail)
+        result = await etcron(*sync(path, "--give-back"))
+    assert (result.status, "neither runs them" in result.err) == (status, bool(idle))
+    assert idle in result.err
+    assert Path(path).read_text() == taken
+
+
 async def test_a_job_that_is_not_resumed_stops_no_other_and_is_named(
     etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
