@@ -311,12 +311,15 @@ def _change_hands(
             ready.append(line)
         else:
             not_ready[line.job] = reason
-    takeover.take(ready, [line for line in lines if line.is_taken and line.job in unfinished])
+    left = [line for line in lines if line.is_taken and line.job in unfinished]
+    later = [line.job for line in left if line.job in unsaved]
+    warn(f"{job}: out of the crontab, and its job could not be saved: neither runs it" for job in later)
+    takeover.take(ready, [line for line in left if line.job not in unsaved], later=later)
     for why, jobs in by_reason(not_ready).items():
         say(f"{', '.join(jobs)}: with cron still: {why}")
     if not_ready and not arguments.untested:
         say("(--untested takes lines over that have not run by hand)")
-    return list(not_ready)
+    return [*not_ready, *later]
 
 
 def _print(

@@ -111,21 +111,24 @@ class Takeover:
             return frozenset(map(str, json.loads(self._note.read_text(encoding="utf-8"))))
         return frozenset()
 
-    def take(self, lines: Collection[Line], left: Collection[Line]) -> None:
+    def take(self, lines: Collection[Line], left: Collection[Line], *, later: Collection[str] = ()) -> None:
         """The lines go out of the crontab, then their jobs are enabled; and those of ``left``, whose lines an earlier
-        takeover took out. CommandError says how far it came.
+        takeover took out. ``later``: the jobs of such lines for the next takeover. CommandError says how far it came.
         """
         jobs = {line.job for line in (*lines, *left)}
         if not jobs:
             return
         self._compare_clocks()
         wait_between_minutes()
-        self._remember(jobs)
+        self._remember({*jobs, *later})
         before = self._crons_view()
         if lines:
             self._rewrite(lines, lambda line: TAKEN + line)
         self._resume(sorted(jobs))
-        self._note.unlink(missing_ok=True)
+        if later:
+            self._remember(later)
+        else:
+            self._note.unlink(missing_ok=True)
         if before.ignored is not None and self._crons_view().ignored is None:
             tell(f"{self._source.title}: cron, which ran nothing of it, runs what is left in it from now on")
 

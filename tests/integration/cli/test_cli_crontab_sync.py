@@ -142,19 +142,18 @@ async def test_takes_over_what_ran_well_by_hand_and_gives_it_back(
     assert await states(etcron) == {"nightly-backup": "paused", "report-for-the-team": "paused"}
 
 
+def _plan_while_somebody_saves_a_job_of_that_name(*arguments: Any, **options: Any) -> Any:
+    steps = make_plan(*arguments, **options)
+    assert main(["job", "save", "nightly-backup", "--command", "mine", "--cron", "@daily", "--paused"]) == 0
+    return steps
+
+
 async def test_a_line_whose_job_could_not_be_saved_stays_with_cron(
     etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody makes a job of its name meanwhile."""
     path = write("tab", CRONTAB)
-
-    def stale(*arguments: Any, **options: Any) -> Any:
-        steps = make_plan(*arguments, **options)
-        assert main(["job", "save", "nightly-backup", "--command", "mine", "--cron", "@daily"]) == 0
-        return steps
-
     with monkeypatch.context() as patch:
-        patch.setattr("cli.crontab.sync.make_plan", stale)
+        patch.setattr("cli.crontab.sync.make_plan", _plan_while_somebody_saves_a_job_of_that_name)
         result = await etcron(*sync(path, "--takeover", "--untested"))
     assert (result.status, "nightly-backup: with cron still: its job could not be saved" in result.err) == (1, True)
     assert Path(path).read_text() == CRONTAB.replace(REPORT, TAKEN + REPORT)
@@ -187,6 +186,32 @@ async def test_a_takeover_that_dies_half_way_leaves_neither_running_it_and_goes_
     await etcron.ok(*sync(path, "--takeover", "--untested"))
     assert Path(path).read_text().count(TAKEN) == 2
     assert set((await states(etcron)).values()) == {"enabled"}
+
+
+async def test_a_job_that_could_not_be_saved_is_not_resumed_by_the_takeover_that_goes_on(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored under its name is not what its line says."""
+    path = write("tab", CRONTAB)
+
+    def die(*_: Any) -> None:
+        raise CommandError("killed", ExitStatus.UNAVAILABLE)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("cli.crontab.takeover.Takeover._switch", die)
+        await etcron(*sync(path, "--takeover", "--untested"))
+    await etcron.ok("job", "delete", "nightly-backup")
+    with monkeypatch.context() as patch:
+        patch.setattr("cli.crontab.sync.make_plan", _plan_while_somebody_saves_a_job_of_that_name)
+        result = await etcron(*sync(path, "--takeover", "--untested"))
+    told = "nightly-backup: out of the crontab, and its job could not be saved: neither runs it"
+    assert (result.status, told in result.err) == (ExitStatus.NO, True)
+    assert await states(etcron) == {"nightly-backup": "paused", "report-for-the-team": "enabled"}
+
+    await etcron.ok("job", "pause", "report-for-the-team")
+    await etcron.ok("job", "delete", "nightly-backup")
+    await etcron(*sync(path, "--takeover", "--untested"))
+    assert await states(etcron) == {"nightly-backup": "enabled", "report-for-the-team": "paused"}
 
 
 async def test_a_job_that_somebody_paused_after_its_takeover_stays_paused(etcron: Etcron, write: Write) -> None:
