@@ -250,6 +250,11 @@ class Agent:
         parts.admission.is_planning_anew = True
         asyncio.get_running_loop().call_soon(self._plan_anew)
 
+    def guardian_saw_leap(self) -> None:
+        """The guardian noticed that the wall clock leapt ahead: what was sent before that does not count there."""
+        if (session := self.parts.settlement.session) is not None:
+            session.confirm_soon()
+
     def _plan_anew(self) -> None:
         self.parts.admission.is_planning_anew = False
         self.parts.scheduler.clock_jumped()

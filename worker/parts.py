@@ -92,6 +92,7 @@ class Events(Protocol):
     ``run_given_up``        adoption                     ending, executor
     ``run_past_deadline``   guardian                     executor
     ``guardian_away``       guardian                     admission
+    ``guardian_saw_leap``   guardian                     session
     ``delivered``           delivery                     settlement
     ``clock_jumped``        clock watch                  clock check, session, admission; scheduler, requests
     ``clock_judged``        clock check                  broadcast, admission
@@ -119,6 +120,7 @@ class Events(Protocol):
     def run_given_up(self, run: Run) -> None: ...
     def run_past_deadline(self, run_id: RunId, by_guardian: bool) -> bool: ...
     async def guardian_away(self, fault: str | None) -> None: ...
+    def guardian_saw_leap(self) -> None: ...
     def delivered(self, run_ids: list[RunId]) -> None: ...
     def clock_jumped(self, by_s: float) -> None: ...
     async def clock_judged(self, fault: str | None) -> None: ...
@@ -254,7 +256,7 @@ class Parts:
         self.guardian = GuardianLink(
             directory=config.data_dir, instance=identity.instance, table=self.table, margin_s=config.timings.margin_s,
             logs=(config.log_level, config.log_format), on_past=events.run_past_deadline, on_ready=events.slot_free,
-            announce=events.guardian_away, clock=clock,
+            on_leapt=events.guardian_saw_leap, announce=events.guardian_away, clock=clock,
         )  # fmt: skip
         self.launcher = Launcher(
             worker=identity.worker, allowed_users=config.allowed_users, default_user=config.default_user

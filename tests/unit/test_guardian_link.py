@@ -85,13 +85,14 @@ def run_with(table: RunTable, run_id: RunId, **entry: Any) -> Any:
 def linked(
     directory: Path, table: RunTable, child: ToldChild, *,
     on_past: Callable[[RunId, bool], bool] = lambda *_: False, on_ready: Callable[[], None] = lambda: None,
+    on_leapt: Callable[[], None] = lambda: None,
 ) -> GuardianLink:  # fmt: skip
     async def tell(fault: str | None) -> None:
         """Nobody hears."""
 
     link = GuardianLink(
         directory=directory, instance="i", table=table, margin_s=2.0, logs=("INFO", "text"),
-        on_past=on_past, on_ready=on_ready, announce=tell, clock=FakeClock(0),
+        on_past=on_past, on_ready=on_ready, on_leapt=on_leapt, announce=tell, clock=FakeClock(0),
     )  # fmt: skip
     link._child = cast(Any, child)
     link._ready.set()
@@ -212,6 +213,16 @@ async def test_a_leap_that_the_guardian_noticed_has_the_sessions_of_open_runs_co
     child.words = [Leapt()]
     link.read_messages()
     assert confirmed == ["next"]
+
+
+async def test_a_leap_that_the_guardian_noticed_is_passed_on_also_where_no_run_is_open(
+    tmp_path: Path, child: ToldChild
+) -> None:
+    leaps: list[str] = []
+    link = linked(tmp_path, RunTable(4), child, on_leapt=lambda: leaps.append("leapt"))
+    child.words = [Leapt()]
+    link.read_messages()
+    assert leaps == ["leapt"]
 
 
 async def test_it_is_told_once_of_the_session_that_a_run_key_names_now(tmp_path: Path, child: ToldChild) -> None:

@@ -85,14 +85,15 @@ class GuardianLink:
         logs: tuple[str, str],
         on_past: Callable[[RunId, bool], bool],
         on_ready: Callable[[], None],
+        on_leapt: Callable[[], None],
         announce: Callable[[str | None], Awaitable[None]],
         clock: Clock,
     ) -> None:
         """In the directory of the worker's data.
 
         ``on_past(run, ended)``: it is past its deadline (and the guardian has begun to end it); returns whether it is
-        being ended now. ``on_ready()``: processes may start. ``announce(fault)``: none have been able to for a while;
-        None: they are again.
+        being ended now. ``on_ready()``: processes may start. ``on_leapt()``: the worker's session is to be confirmed
+        anew. ``announce(fault)``: no process may have started for a while; None: they may again.
         """
         self._lock = directory / "guardian.lock"
         self._instance = instance
@@ -101,6 +102,7 @@ class GuardianLink:
         self._logs = logs
         self._on_past = on_past
         self._on_ready = on_ready
+        self._on_leapt = on_leapt
         self._announce = announce
         self._clock = clock
         self._open: dict[RunId, _Open] = {}
@@ -338,6 +340,7 @@ class GuardianLink:
             case Leapt():  # what this process sent before, by its own look at the clock, does not count there
                 for one in self._open.values():
                     one.run.session.confirm_soon()
+                self._on_leapt()  # no run of the newest one may be open yet
             case Pong():
                 pass
             case _:

@@ -18,6 +18,7 @@ from tests.support.working import Place, Working, World, working
 from worker.guardian import child, link
 from worker.guardian.child import Child
 from worker.guardian.link import GuardianLink
+from worker.guardian.messages import Leapt, Message
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -192,12 +193,30 @@ async def test_what_ended_right_before_the_worker_is_not_ended_with_it(
         run_id = await run_of(worker, world, "job")
         guardian = GuardianLink(
             directory=tmp_path, instance="another", table=worker.parts.table, margin_s=2, logs=("WARNING", "text"),
-            on_past=lambda *_: False, on_ready=lambda: None, announce=ignore, clock=SystemClock(),
+            on_past=lambda *_: False, on_ready=lambda: None, on_leapt=lambda: None, announce=ignore,
+            clock=SystemClock(),
         )  # fmt: skip
         async with guardian:
             assert guardian.intents([run_id])
             guardian.over(run_id)
         assert "runs are ended" not in capfd.readouterr().err
+
+
+async def test_a_leap_that_the_guardian_noticed_has_the_session_confirmed_though_nothing_runs(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next keep-alive is minutes away: what starts before it would be ended, though etcd answers."""
+    hear = Child.receive
+
+    def hear_of_a_leap(self: Child) -> list[Message] | None:
+        heard = hear(self)
+        return None if heard is None else [*heard, Leapt()]
+
+    async with working(place, lease_ttl_s=600) as worker:
+        await worker.deciding()
+        leapt_at = SystemClock().boottime()
+        monkeypatch.setattr(Child, "receive", hear_of_a_leap)
+        await wait_until(lambda: worker.session.confirmed_boottime > leapt_at, description="it is confirmed anew")
 
 
 async def test_a_new_session_is_told_of(place: Place, world: World) -> None:
