@@ -76,6 +76,27 @@ def test_what_was_confirmed_before_a_leap_does_not_take_it_back() -> None:
     assert past(guarded, CONFIRMED + 3.1) == ["job@1#1"]
 
 
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_leap_counts_for_a_session_that_is_heard_of_only_afterwards(confirmed: bool) -> None:
+    guarded, leapt_at = GuardedRuns(), CONFIRMED + 1
+    guarded.leapt(10, leapt_at - 0.5)
+    guarded.leapt(15, leapt_at)
+    guarded.intend(intent())
+    with_process(guarded)
+    assert past(guarded, leapt_at + 1.9) == [], "it may still be confirmed"
+    if confirmed:
+        guarded.confirm(Confirmed("s1", leapt_at + 0.1))
+    assert past(guarded, leapt_at + 2.1) == ([] if confirmed else ["job@1#1"])
+
+
+def test_a_session_that_was_opened_after_a_leap_owes_nothing_of_it() -> None:
+    guarded = GuardedRuns()
+    guarded.leapt(60, CONFIRMED - 1)
+    guarded.intend(intent())
+    with_process(guarded)
+    assert past(guarded, CONFIRMED + LOST_AFTER) == []
+
+
 def test_a_confirmed_session_moves_the_deadline_and_never_back() -> None:
     guarded = GuardedRuns()
     guarded.intend(intent())

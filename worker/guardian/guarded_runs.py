@@ -43,6 +43,8 @@ class GuardedRuns:
         self._guarded: dict[str, GuardedRun] = {}
         self._confirmed: dict[str, float] = {}
         self._leapt_at = 0.0
+        self._leapt_by = 0.0
+        """All leaps together: what a session may have slept that is heard of only afterwards."""
         self._uncounted: dict[str, float] = {}
         """By session: seconds that may have passed since it was confirmed, and that the boot clock has not counted."""
 
@@ -87,13 +89,17 @@ class GuardedRuns:
         if len(self._confirmed) >= _MOST_SESSIONS and message.session not in self._confirmed:
             named = {guarded.session for guarded in self}
             self._confirmed = {session: at for session, at in self._confirmed.items() if session in named}
+        is_new = message.session not in self._confirmed
         self._confirmed[message.session] = max(message.confirmed, self._confirmed.get(message.session, 0.0))
         if message.confirmed >= self._leapt_at:
             self._uncounted.pop(message.session, None)
+        elif is_new:
+            self._uncounted[message.session] = self._leapt_by
 
     def leapt(self, by_s: float, now: float) -> None:
         """The wall clock has gone ahead of the boot clock: the machine may have stood still for as long."""
         self._leapt_at = now
+        self._leapt_by += by_s
         self._uncounted = {session: by_s + self._uncounted.get(session, 0.0) for session in self._confirmed}
 
     def over(self, run: str) -> GuardedRun | None:
