@@ -3,7 +3,8 @@
     candidate --election won--> steward: each duty has its turn, again and again
     steward --session over, or a duty failed in an unforeseen way--> candidate (after a failure: for 10 minutes not)
     steward --its clock is off--> candidate, where another worker takes fires; else it only measures clocks
-    steward --its disk takes no records--> candidate, where another worker takes fires; else it goes on
+    steward --its disk takes no records--> candidate, where another worker takes fires (once in 10 minutes); else it
+        goes on
 
 Every write of a duty compares the leadership and the session, so two stewards at once do no harm: the one that is no
 longer steward in etcd's eyes changes nothing. A duty of each second that has very many to look at takes some of them in
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -57,6 +59,7 @@ _TICK_S: Final = 0.5
 _SAY_EVERY_S: Final = 3600.0
 _HAND_ON_S: Final = 15.0
 """For so long a worker whose clock is off, or whose disk takes no records, leaves the office to others."""
+_DISK: Final = "its disk takes no records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,8 @@ class Steward:
         self._session: Session | None = None
         self._changed = asyncio.Event()
         self._not_before = clock.monotonic()
+        self._handed_on_s = -math.inf
+        """When it left the office for its disk's sake."""
         self._postponed: set[str] = set()
         self._not_permitted: dict[str, str] = {}
         self._said_s: dict[str, float] = {}
@@ -200,6 +205,8 @@ class Steward:
             if (why := self._why_unfit()) is not None and self._others_decide():
                 extra = {"action": "steward.hands_on"}
                 _log.warning("%s: leaves the office of steward to others", why, extra=extra)
+                if why is _DISK:
+                    self._handed_on_s = self._clock.monotonic()
                 await term.election.stand_down(_HAND_ON_S)
                 return
             if (is_off := self._is_clock_off()) != was_off:
@@ -218,7 +225,9 @@ class Steward:
         """Why another worker would do better."""
         if self._is_clock_off():
             return "its clock is off"
-        return "its disk takes no records" if self._is_spool_refusing() else None
+        if self._clock.monotonic() - self._handed_on_s < STAND_DOWN_S:
+            return None  # it has the office again: nobody who would do better has taken it
+        return _DISK if self._is_spool_refusing() else None
 
     async def _perform(self, duty: Duty, term: Term) -> None:
         try:

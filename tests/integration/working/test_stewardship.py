@@ -142,6 +142,19 @@ async def test_whose_disk_takes_no_records_goes_on_where_nobody_else_takes_fires
         await wait_until(lambda: waits.duty.performed > 0, description="the other leads")
 
 
+async def test_whose_disk_takes_no_records_performs_once_nobody_has_taken_the_office_that_it_left(world: World) -> None:
+    async with standing(world, "w1") as (one, _):
+        await wait_until(lambda: one.duty.performed > 0, description="it leads")
+        one.others_decide = one.is_spool_refusing = True
+        await wait_until(lambda: one.duty.ended == 1, description="it leaves the office")
+        performed = one.duty.performed
+        one.clock.advance(16)
+        await wait_until(lambda: one.duty.performed > performed + 1, description="it performs all the same")
+        assert (one.duty.begun, one.duty.ended) == (2, 1)
+        one.clock.advance(STAND_DOWN_S)
+        await wait_until(lambda: one.duty.ended == 2, description="it leaves the office to others again")
+
+
 async def test_etcd_being_away_is_borne_and_said_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     async with standing(world, "w1") as (one, _):
         one.duty.error = UnavailableError("no etcd")
