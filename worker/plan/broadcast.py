@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.3
 _AT_ONCE: Final = 16
+_SET_BACK_MS: Final = 250
+"""Of the wall clock: less is no more than how exactly it is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,7 @@ class Broadcast:
         """The jobs that were saved after this boot by a clock that showed an earlier time than their save."""
         self._session: Session | None = None
         self._since_ms = 0
+        self._since_boottime = 0.0
         self._life = 0
         self._waiting: set[str] = set()
         self._taken: dict[str, int] = {}
@@ -113,6 +116,8 @@ class Broadcast:
     def begin(self, session: Session, since_ms: int) -> None:
         """From this moment on, the fires of every broadcast job that fits this worker are owed."""
         self._session, self._since_ms = session, since_ms
+        ago_ms = self._clock.wall_ms() - since_ms
+        self._since_boottime = self._clock.boottime() - ago_ms / 1000
         self._life += 1
         opened = list(self._catalog.sequences)
         self._catalog.sequences.clear()
@@ -189,12 +194,21 @@ class Broadcast:
         if job is None or not (job.spec.broadcast and is_eligible(job.spec, self._labels, self._slots)):
             return None if old is None else self._closing(name, old, job, mark, marks.get(self._keys.mark(name)))
         known_ms = read_mark(mark)
-        at_ms = max(job.anchor_ms, self._since_ms, known_ms or 0)
+        at_ms = max(job.anchor_ms, self._owed_since_ms(), known_ms or 0)
         record = None
         if old is not None and old.revision != job.revision and known_ms is not None:
             reason = "edited" if job.spec.enabled else "paused"
             record = self._skipped(old, known_ms, job.anchor_ms, reason)
         return _Step(name=name, new=job, there=job, mark=mark, mark_ms=at_ms, record=record)
+
+    def _owed_since_ms(self) -> int:
+        """When it began, by the clock as it is now where that was set back meanwhile: it was ahead.
+
+        Never later than it was by the clock then: fires that are not decided yet would be passed over.
+        """
+        passed_s = self._clock.boottime() - self._since_boottime  # before the wall clock: a pause puts nothing earlier
+        since_ms = self._clock.wall_ms() - round(passed_s * 1000)
+        return since_ms if since_ms < self._since_ms - _SET_BACK_MS else self._since_ms
 
     def _closing(
         self, name: str, old: PlannedJob, job: PlannedJob | None, mark: KeyValue | None, deleted: KeyValue | None

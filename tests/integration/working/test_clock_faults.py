@@ -6,7 +6,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.protocol.clocks import Clocks
-from common.protocol.keys import RunId, decode_mark
+from common.protocol.keys import RunId, decode_mark, encode_mark
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -256,6 +256,35 @@ async def test_lost_run_of_a_former_life_waits_for_a_clock_by_which_it_and_what_
         link = await world.link()
         assert link is not None
         assert link.plan_ms <= SystemClock().wall_ms() + 600_000
+
+
+async def test_clock_that_is_set_back_after_a_session_was_opened_puts_no_own_mark_ahead(
+    place: Place, world: World
+) -> None:
+    cron, clock = "0 0 0 1 1 * 2199", OffClock(7_200_000)
+    await world.save("before", cron=cron, broadcast=True)
+    own_marks = [world.keys.mark(f"{name}~w1") for name in ("before", "later")]
+
+    async def mark(key: str) -> int:
+        await wait_until(lambda: world.has(key), description="its sequence has begun")
+        kv = await world.etcd.get(key)
+        assert kv is not None
+        return decode_mark(kv.value)
+
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        assert await mark(own_marks[0]) > SystemClock().wall_ms(), "nothing has shown yet that the clock is ahead"
+        clock.offset_ms = 0
+        worker.parts.clock_watch.look()
+        await world.save("later", cron=cron, broadcast=True)
+        assert await mark(own_marks[1]) <= SystemClock().wall_ms()
+        await world.etcd.put(own_marks[0], encode_mark(SystemClock().wall_ms()))  # as unblocking does
+        unblocked = await world.save("before", cron=cron, broadcast=True)
+        sequences = worker.parts.catalog.sequences
+        await wait_until(
+            lambda: sequences["before"].revision == unblocked.mod_revision, description="it is open at that revision"
+        )
+        assert await mark(own_marks[0]) <= SystemClock().wall_ms()
 
 
 async def test_garbage_in_the_comparison_is_set_aside_once(
