@@ -14,6 +14,9 @@ import pytest
 
 from common.protocol.keys import RunId
 from tests.support.fake_clock import FakeClock
+from tests.support.waiting import wait_until
+from worker.guardian import child as child_module
+from worker.guardian.child import Child
 from worker.guardian.link import GuardianLink, _Open
 from worker.guardian.messages import (
     Adopt,
@@ -251,3 +254,16 @@ async def test_of_each_session_it_is_told_once_what_has_changed(tmp_path: Path, 
     link.tick()
     assert link._confirmed == {"new": 6.0}
     assert encode(Confirmed("new", 6.0)) in child.lines
+
+
+async def test_a_word_that_this_version_does_not_know_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program, words = tmp_path / "newer.py", [encode(Past("job@1#1")), b'["dance", 1]\n', encode(Ended("job@1#1"))]
+    program.write_text(f"import sys; sys.stdout.buffer.write({b''.join(words)!r})")
+    monkeypatch.setattr(child_module, "_PROGRAM", str(program))
+    newer = Child(lock=tmp_path / "guardian.lock", instance="i", logs=("INFO", "text"))
+    await wait_until(newer.has_ended, description="it has said all")
+    assert newer.receive() == [Past("job@1#1"), Ended("job@1#1")]
+    assert "dance" in caplog.text
+    newer.leave()

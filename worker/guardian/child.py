@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import select
 import subprocess
@@ -12,7 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from worker.guardian.messages import Lines, Message, decode, encode
+from worker.guardian.messages import Lines, Message, decode_all, encode
+
+_log = logging.getLogger(__name__)
 
 _PROGRAM: Final = str(Path(__file__).with_name("__main__.py"))
 _ENVIRONMENT: Final = {"PATH": os.defpath, "LANG": "C.UTF-8"}
@@ -96,7 +99,7 @@ class Child:
                 return None
         except BlockingIOError:
             pass
-        return [decode(line) for line in self._lines.take(data)]
+        return decode_all(self._lines.take(data), _misheard)
 
     def leave(self) -> None:
         """Close the pipes: it ends every run that was not reported as over, and then itself."""
@@ -115,3 +118,8 @@ class Child:
     def forget(self) -> None:
         """It goes on by itself, and is reaped when this process has ended."""
         self._process.returncode = self._process.poll() or 0  # else Popen would warn of it
+
+
+def _misheard(error: ValueError) -> None:
+    """As of a guardian that was started from a newer version's files: the rest of what it says counts."""
+    _log.error("%s", error, extra={"action": "guardian.misheard"})
