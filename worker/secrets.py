@@ -351,6 +351,12 @@ def _write(directory: Path, files: Collection[tuple[Path, bytes]], user: str) ->
         path.write_bytes(content)
         path.chmod(0o400)
     if os.geteuid() == 0 and (account := pwd.getpwnam(user)).pw_uid != 0:
+        for above in directory.parents[:2]:  # an administrator may have made them, or the unit
+            about = above.stat()
+            is_in_group = about.st_gid in os.getgrouplist(user, account.pw_gid)
+            if not about.st_mode & (stat.S_IXGRP if is_in_group else stat.S_IXOTH):
+                mode = f"{stat.S_IMODE(about.st_mode):o}"
+                raise PermissionError(f"{above} (mode {mode}) is closed to {user}: chmod 711 it (RuntimeDirectoryMode)")
         for path, _ in files:
             os.chown(path, account.pw_uid, account.pw_gid)
         directory.chmod(0o711)  # it stays root's, who can empty it without CAP_DAC_OVERRIDE

@@ -12,7 +12,7 @@ import sys
 import threading
 from asyncio import to_thread
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,9 +21,12 @@ import pytest
 
 import worker.secrets
 from common.clock import SystemClock
+from common.jobs.job import JobSpec
+from common.process.secret_files import SecretError
 from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
+from worker.secrets import Lookup, Secrets
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -303,6 +306,21 @@ def test_worker_needs_no_capability_but_chown_for_files_of_other_users_and_says_
     )  # fmt: skip
     assert done.stdout.splitlines() == ["nobody 0o400", "root 0o711", "False"], done.stderr
     assert f"{left.parent} is not removed, and may hold secrets: [Errno 13] Permission denied" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("closed", ["etcron-worker", "etcron-worker/secrets-1"])
+async def test_no_file_is_put_where_the_runs_user_does_not_come(tmp_path: Path, closed: str) -> None:
+    runtime = tmp_path / "etcron-worker" / "secrets-1"
+    runtime.mkdir(parents=True)
+    (tmp_path / closed).chmod(0o750)
+    secrets = Secrets(vault(tmp_path), runtime=runtime, default_user=None)
+    job = JobSpec(name="job", command="true", user="nobody", labels=BILLING, secret_files={"F": "pg/prod"})
+    with pytest.raises(SecretError, match=rf"{closed} \(mode 750\) is closed to nobody"):
+        await secrets.of(job, Lookup())
+    assert not list(runtime.iterdir())
+    given = await secrets.of(replace(job, user="root"), Lookup())
+    assert Path(given.env["F"]).read_text() == f"{PASSWORD}\n"
 
 
 async def test_no_file_is_put_where_another_user_could_put_a_directory_of_their_own(
