@@ -104,6 +104,37 @@ def test_proxy_of_one_server_calls_its_manager_and_no_other() -> None:
     assert re.findall(r"^ *(proxy_(?:pass|ssl)\S* .*);$", text, re.MULTILINE) == ["proxy_pass http://etcron"]
 
 
+MACHINE = """
+etcron() {
+    case $1 in
+    --version) echo "etcron $(cat version)" ;;
+    backup) test ! -e "$2" && cp jobs "$2" ;;
+    restore) cp "$2" jobs ;;
+    esac
+}
+pip() { cp release version; }
+systemctl() { :; }
+mv() { :; }
+"""
+"""What stands for one server, in a directory: its jobs, its version, and the release whose directory it is."""
+
+
+def test_an_upgrade_of_one_server_that_is_done_twice_keeps_the_way_back(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operate" / "one-server.md").read_text().replace("/opt/etcron/bin/", "")
+    page = page.replace("/root/", f"{tmp_path}/").replace("cp deploy/etcron-up.service /etc/systemd/system/", "true")
+    (upgrade,) = re.findall(r"^```sh\n([^`]*pip install --upgrade.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (back,) = re.findall(r"^```sh\n([^`]*/var/lib/etcron-before .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "etcron-2.whl").touch()
+    (tmp_path / "version").write_text("1")
+    for release, jobs, block in (("2", "before", upgrade), ("2", "after", upgrade), ("1", "after", back)):
+        (tmp_path / "release").write_text(release)
+        (tmp_path / "jobs").write_text(jobs)
+        subprocess.run(["sh", "-ec", MACHINE + block], cwd=tmp_path, check=True)
+        assert (tmp_path / "version").read_text() == release
+    assert (tmp_path / "jobs").read_text() == "before"
+
+
 def test_the_scripts_of_the_package_are_for_sh() -> None:
     for name in ("postinst", "prerm", "postrm"):
         script = DEPLOY / "debian" / name
