@@ -561,6 +561,24 @@ def test_a_failure_whose_record_was_lost_with_its_disk_may_be_tried_again(
 
 
 @pytest.mark.parametrize(
+    ("what", "of", "until_ms", "reason", "accepted"),
+    [
+        ("the machine is gone for 40 s, and its disk with it", "w1", 40_000, "result not delivered", True),
+        ("the machine is gone for 40 s, and its disk with it", "w1", 40_000, "worker gone", False),
+        ("the machine is gone for 40 s, and its disk with it", "w2", 40_000, "result not delivered", False),
+        ("the machine is gone for 40 s, and its disk with it", "w1", -50, "result not delivered", False),
+        ("the machine is gone for 40 s", "w1", 40_000, "result not delivered", False),
+    ],
+)
+def test_so_may_one_that_could_not_be_started(what: str, of: str, until_ms: int, reason: str, accepted: bool) -> None:
+    run = run_id("flaky", 0)
+    lost = record(run, status="lost", exitCode=None, endTime=T0_MS + 30_000, reason=reason)
+    events = [one for one in good_history() if not isinstance(one, Evidence) or one.run != str(run)]
+    view = View.of(lost([*events, fault(what, of, -100, until_ms)]))
+    assert (not list(attempts.check(view))) is accepted
+
+
+@pytest.mark.parametrize(
     ("ended_ms", "worker", "accepted"),
     [
         pytest.param(78_500, "w1", True, id="a minute after its last start"),

@@ -76,7 +76,12 @@ def _followed(view: View, run: Run, record: Record, following: Run, on_lost: str
 
 def _has_lost_its_failure(view: View, run: Run, record: Record) -> bool:
     """Whether it failed, and was told so to etcd, and its record was lost with its worker's disk."""
-    if record["status"] != "lost" or not run.ends or run.ends[0].exit_code == 0:
+    if record["status"] != "lost":
+        return False
+    if not run.signs:  # it could not be started: etcd alone knows that it has ended
+        claimed_ms = record.get("claimTime") or record["planTime"]
+        return record.get("reason") == "result not delivered" and view.has_lost_disk(record["worker"], claimed_ms)
+    if not run.ends or run.ends[0].exit_code == 0:
         return False
     return view.has_lost_disk(run.ends[0].worker, run.ends[0].wall_ms)
 
