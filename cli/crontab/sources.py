@@ -133,8 +133,12 @@ def source_of(path: str | None, user: str | None, *, system: bool | None) -> Sou
 
 
 def state_directory() -> Path:
-    """Where copies of crontabs, and what a takeover is in the middle of, are kept."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "etcron"
+    """Where copies of crontabs, and what a takeover is in the middle of, are kept. CommandError: nowhere."""
+    try:
+        return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "etcron"
+    except RuntimeError as error:  # neither HOME nor the list of users says where
+        message = "there is no home directory to keep copies of crontabs in; set HOME or XDG_STATE_HOME"
+        raise CommandError(message, ExitStatus.REFUSED) from error
 
 
 def decoded(raw: bytes, *, shown: str) -> str:

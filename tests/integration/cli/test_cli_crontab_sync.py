@@ -148,6 +148,17 @@ def _plan_while_somebody_saves_a_job_of_that_name(*arguments: Any, **options: An
     return steps
 
 
+async def test_a_takeover_without_a_home_directory_says_what_to_set(
+    etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("tab", CRONTAB)
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "~")  # as a unit may have it, which no shell reads
+    result = await etcron(*sync(path, "--takeover", "--untested"))
+    assert (result.status, "set HOME or XDG_STATE_HOME" in result.err) == (ExitStatus.REFUSED, True)
+    assert Path(path).read_text() == CRONTAB
+
+
 async def test_a_line_whose_job_could_not_be_saved_stays_with_cron(
     etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
