@@ -38,13 +38,18 @@ class Stage:
     place: managing.Place | None = None
     clock: managing.ShiftedClock = field(default_factory=managing.ShiftedClock)
     recorder: Recorder = field(default_factory=Recorder)
+    _stopped_s: float | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.recorder.attach(self.patch.setattr)
 
     def stop_clock(self) -> None:
         """At noon."""
-        later_s = SystemClock().boottime() + 3600  # for the guardian, whose clock goes on: no deadline comes
+        if self._stopped_s is None:
+            self._stopped_s = (
+                SystemClock().boottime() + 3600
+            )  # for the guardian, whose clock goes on: no deadline comes
+        later_s = self._stopped_s
         self.patch.setattr(SystemClock, "wall_ms", lambda _: NOON)
         for elapsed in ("monotonic", "boottime"):
             self.patch.setattr(SystemClock, elapsed, lambda _: later_s)

@@ -46,7 +46,7 @@ async def test_all_that_are_due_are_counted_after_a_call_was_given_up_half_way()
     for name in names:
         save(catalog, name)
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0):
+        async with asyncio.timeout(0):  # a time, not a deadline: it is over
             await overdue(catalog, HOUR_MS)
     assert await overdue(catalog, HOUR_MS) == names
     catalog.on_changes([Change(key=KEYS.job("j007"), old_mod=1, new=None)])

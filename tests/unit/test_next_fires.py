@@ -34,7 +34,7 @@ class Jobs:
     async def give_up(self) -> None:
         """A call is cancelled at its first pause."""
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0):
+            async with asyncio.timeout(0):  # a time, not a deadline: it is over
                 await self.fires.refresh(0)
 
     async def check(self) -> None:

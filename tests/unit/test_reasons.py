@@ -43,6 +43,7 @@ NOT_SHOWN = {
     "the job's mark lies there, as somebody's clock was ahead": "likewise", "the spool's disk is full (X1)": "likewise",
     "the spool's disk hangs (nothing could be written for X1 s)": "likewise",
     "it has no session with etcd": "of the metrics port", "its session with etcd is not confirmed": "likewise",
+    "its clock is off": "of the log", "its disk takes no records": "likewise",
     "kill of": "of the log", "no free slot": "of the log",
     "nothing starts here now": "of the log", "a list of texts is needed": "of a file of secrets, for the log",
     "a rule has unknown members: X1": "likewise", "unknown members: X1": "likewise",
