@@ -11,6 +11,7 @@ import worker.record.settlement
 import worker.refusals
 from common.protocol.keys import RunId
 from common.protocol.run import EntryState, RunRecord, final_entry
+from common.protocol.txn import Delete, Txn, TxnResult
 from common.verdicts import Verdict
 from tests.support.etcd_metrics import transactions_since
 from tests.support.etcd_server import EtcdServer
@@ -102,26 +103,33 @@ async def test_record_that_is_delivered_before_the_lock_is_free_keeps_its_key_un
 async def test_lock_does_not_wait_for_all_the_keys_that_a_returned_log_store_lets_go(
     etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The run ends while the first keys are being deleted."""
     monkeypatch.setattr(worker.record.settlement, "_DELETED_AT_ONCE", 5)
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop)
         delivered = [RunId.planned("other", NOON + number * SECOND) for number in range(100)]
         for run_id in delivered:
             shop.settlement.expect(run_id, await shop.client.put(shop.keys.run(run_id), b"ended"))
+        txn, deleted, record = shop.client.txn, list[set[str]](), asyncio.Event()
 
-        async def left() -> int:
-            return len(await shop.client.get_many([shop.keys.run(run_id) for run_id in delivered]))
+        async def noted(transaction: Txn) -> TxnResult:
+            keys = {one.key for one in transaction.then if isinstance(one, Delete)}
+            if keys and not any(deleted):
+                await record.wait()
+            deleted.append(keys)
+            return await txn(transaction)
 
-        async def some_are_gone() -> bool:
-            return await left() < 100
-
+        monkeypatch.setattr(shop.client, "txn", noted)
         shop.settlement.delivered(delivered)
-        await wait_until(some_are_gone, description="the first keys are deleted")
-        shop.end(run)
+        ended = shop.end(run)
+        await wait_until(lambda: ended in shop.spool.records, description="the record is safe")
+        record.set()
         await wait_until(lambda: shop.unlocked == ["job"], description="the lock is free")
-        assert await left() > 0
         await shop.settled()
-        assert await left() == 0
+        [freed] = [place for place, keys in enumerate(deleted) if shop.keys.lock("job") in keys]
+        gone = [place for place, keys in enumerate(deleted) if keys & {shop.keys.run(run_id) for run_id in delivered}]
+        assert len(gone) == 20
+        assert freed < gone[2]
 
 
 async def test_lock_that_is_somebody_elses_stays(etcd: EtcdServer, prefix: str) -> None:
