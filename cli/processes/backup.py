@@ -56,7 +56,7 @@ _STORES: Final = ("etcd", "log-store")
 _NOT_KEPT: Final = frozenset({"lock", "run", "log", "login-link", "log-store.pid", *_STORES})
 """Of the data directory: of this start alone, or kept by other means. Earlier etcds' data are left where they are."""
 _NOT_KEPT_OF_A_WORKER: Final = frozenset({"secrets"})
-"""Files of runs that go on: their values are nobody's to copy, and no run finds them after a restore."""
+"""Secret files of runs that are going on: a backup holds no plaintext secret, and after a restore no run reads one."""
 _EARLIER_ETCD: Final = "etcd-of-"
 _ETCD_S: Final = 600.0
 _MONGOD: Final = "mongod on PATH"

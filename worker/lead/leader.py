@@ -226,7 +226,7 @@ class Steward:
         if self._is_clock_off():
             return "its clock is off"
         if self._clock.monotonic() - self._handed_on_s < STAND_DOWN_S:
-            return None  # it has the office again: nobody who would do better has taken it
+            return None  # it has the office again: no worker with a good disk has taken it
         return _DISK if self._is_spool_refusing() else None
 
     async def _perform(self, duty: Duty, term: Term) -> None:

@@ -220,18 +220,24 @@ async def test_many_jobs_are_compared_with_one_list(etcron: Etcron, monkeypatch:
     assert (await etcron.ok("job", "apply", "-f", "-", stdin=json.dumps({"jobs": jobs}))).out == "25 unchanged\n"
 
 
+def edit_behind_the_plan(monkeypatch: pytest.MonkeyPatch, job: str) -> None:
+    """Another command edits the job between the plan of an apply and its first change."""
+
+    def stale(*arguments: Any, **options: Any) -> Any:
+        steps = make_plan(*arguments, **options)
+        assert main(["job", "save", job, "--edit", "--command", "mine"]) == 0
+        return steps
+
+    monkeypatch.setattr("cli.manifests.applying.make_plan", stale)
+
+
 async def test_a_job_that_somebody_changes_meanwhile_is_not_overwritten(
     etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write("jobs.yaml", TWO)
     await etcron.ok("job", "apply", "-f", path, "--owner", "web")
 
-    def stale(*arguments: Any, **options: Any) -> Any:
-        steps = make_plan(*arguments, **options)
-        assert main(["job", "save", "report", "--edit", "--command", "mine"]) == 0
-        return steps
-
-    monkeypatch.setattr("cli.manifests.applying.make_plan", stale)
+    edit_behind_the_plan(monkeypatch, "report")
     write("jobs.yaml", TWO.replace("echo", "printf").replace("name: backup", "name: other"))
     result = await etcron("job", "apply", "-f", path, "--owner", "web", "--prune", "--yes", "1")
     assert result.status == 4
@@ -248,12 +254,7 @@ async def test_a_prune_that_is_refused_stops_no_other(
     path = write("jobs.yaml", TWO)
     await etcron.ok("job", "apply", "-f", path, "--owner", "web")
 
-    def stale(*arguments: Any, **options: Any) -> Any:
-        steps = make_plan(*arguments, **options)
-        assert main(["job", "save", "backup", "--edit", "--command", "mine"]) == 0
-        return steps
-
-    monkeypatch.setattr("cli.manifests.applying.make_plan", stale)
+    edit_behind_the_plan(monkeypatch, "backup")
     write("jobs.yaml", TWO.replace("name: backup", "name: other").replace("name: report", "name: another"))
     result = await etcron("job", "apply", "-f", path, "--owner", "web", "--prune", "--yes", "2")
     assert (result.status, "report: pruned\n2 created, 1 pruned, 1 failed\n" in result.out) == (4, True)

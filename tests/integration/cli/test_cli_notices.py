@@ -196,7 +196,7 @@ async def test_a_mistake_in_a_jobs_labels_is_told_alone(etcron: Etcron, write: W
 async def test_no_job_is_changed_where_its_rule_is_refused(
     etcron: Etcron, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody removes its channel meanwhile."""
+    """Another administrator removes its channel meanwhile."""
     await etcron.ok(*("opps" if word == "ops" else word for word in MAIL))
 
     def stale(*arguments: Any, **options: Any) -> Any:

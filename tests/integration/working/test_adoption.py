@@ -336,7 +336,7 @@ async def test_ended_run_of_a_former_life_has_had_what_follows(place: Place, wor
 async def test_ended_run_of_a_former_life_waits_for_a_log_store_that_does_not_answer(
     place: Place, world: World, log_store: LogStore, overlap: str
 ) -> None:
-    """etcd knows of its end, and the spool has let go of its record: nobody is told that it was lost."""
+    """etcd knows of its end, and the spool has let go of its record: no alert says that it was lost."""
     job = await world.save(onWorkerLost="rerun", overlap=overlap)
     state = EntryState.OPEN if overlap == "skip" else EntryState.ENDED
     run_id = await of_a_former_life(place, world, revision=job.mod_revision, locked=overlap == "skip", state=state)
